@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from safetensors.numpy import save
 
 from builders import small_corpus, two_class_corpus
 from privgcn.data import OUTSIDE, TRAIN, Corpus
-from privgcn.errors import DataError
 from privgcn.runs.documents_seen import DocumentsSeen
 from privgcn.runs.folder import SEEN, write_folder
 from privgcn.runs.run import Run
@@ -79,21 +77,3 @@ def test_a_held_out_copy_of_a_training_document_stays_held_out() -> None:
     assert corpus.texts[0] in corpus.texts[2:]
     assert np.array_equal(trained(seen, corpus, own=True), corpus.split == 0)
     assert trained(seen, corpus).sum() > (corpus.split == 0).sum()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        None,
-        lambda a: {"key": a["key"]},
-        lambda a: {**a, "more": np.zeros(1)},
-        lambda a: {**a, "key": np.zeros(31, np.uint8)},
-    ],
-)
-def test_what_is_no_list_of_hashes_is_refused(
-    corpus: Corpus, tmp_path: Path, damage: Any
-) -> None:
-    arrays = {n: each.copy() for n, each in DocumentsSeen.of(corpus)._asdict().items()}
-    write_folder(tmp_path / "run", "run", {SEEN: save(damage(arrays)) if damage else b""})
-    with pytest.raises(DataError, match="cannot be read"):
-        Run(tmp_path / "run").roles(corpus, own=True)

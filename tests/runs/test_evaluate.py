@@ -31,8 +31,7 @@ from privgcn.runs import train as training
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.model import Model
 from privgcn.runs.predictions import score_documents
-from privgcn.runs.release import write_release
-from privgcn.runs.run import Run, write_run
+from privgcn.runs.run import Run, write_release, write_run
 from privgcn.runs.train import TrainedRun, repeated_scores
 
 

@@ -24,15 +24,7 @@ from privgcn.errors import PrivGCNError
 from privgcn.privacy.ledger import Ledger
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import DIGEST_KEY, model_sha256
-from privgcn.runs.folder import (
-    MANIFEST,
-    MODEL,
-    SEEN,
-    SETTINGS,
-    STATEMENT,
-    WEIGHTS,
-    read_folder,
-)
+from privgcn.runs.folder import MANIFEST, MODEL, SEEN, SETTINGS, STATEMENT, WEIGHTS, read_folder
 from privgcn.runs.model import bound_settings
 from privgcn.runs.run import Run, verify
 

@@ -174,7 +174,7 @@ def test_a_damaged_tensor_or_record_is_refused(tmp_path: Path) -> None:
         {**tensors, "more": np.zeros(1, np.float32)},
     ]
     endless = {"matching": {**record["matching"], "rounds": 10**12}}
-    changes = ({"format": 5}, {"width": 9}, {"kind": "gcn"}, {"wings": 2}, endless)
+    changes = ({"format": 5}, {"kind": "gcn"}, {"wings": 2}, endless)
     for files in (
         *({WEIGHTS: save(each)} for each in damaged),
         *({MODEL: json.dumps({**record, **change})} for change in changes),

@@ -19,8 +19,7 @@ from privgcn.data import Corpus
 from privgcn.mechanism import Session
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.prepare import prepare
-from privgcn.runs.release import write_release
-from privgcn.runs.run import Run
+from privgcn.runs.run import Run, write_release
 from privgcn.runs.train import train
 
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -24,8 +24,7 @@ from privgcn.privacy.selection import RunCount
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs import classifier
 from privgcn.runs.classifier import GraphClassifier
-from privgcn.runs.release import releasable_statement
-from privgcn.runs.run import Run, verify
+from privgcn.runs.run import Run, releasable_statement, verify
 from privgcn.runs.train import not_covered, train_run
 from privgcn.runs.tune import search
 

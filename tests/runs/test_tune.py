@@ -19,7 +19,7 @@ from privgcn.mechanism import RandomSource
 from privgcn.mechanism.fixed_point import Grid
 from privgcn.privacy.selection import RunCount
 from privgcn.runs import tune
-from privgcn.runs.model import Model
+from privgcn.runs.train import TrainedRun, train
 from privgcn.runs.tune import (
     Candidate,
     combinations,
@@ -54,9 +54,7 @@ def make_corpus(**changes: Any) -> Corpus:
 
 def settings(unit: str = "document", **changes: Any) -> Settings:
     return make_settings(
-        "auto",
-        epsilon=2.0,
-        changes={"privacy.unit": unit, "privacy.delta": 1e-3, **changes},
+        "auto", epsilon=2.0, changes={"privacy.unit": unit, "privacy.delta": 1e-3, **changes}
     )
 
 
@@ -88,7 +86,7 @@ def test_the_whole_search_costs_its_epsilon(unit: str, units: int) -> None:
     assert len(statement.plan.selection.candidates) == 2
     assert run.model.released.plan == statement.plan
     assert changes in combinations(SPACE)
-    assert run.settings.training.noise_scale == changes["training.noise_scale"]
+    assert run.model.settings.training.noise_scale == changes["training.noise_scale"]
     words = statement.text()
     assert "training.noise_scale from 1.0, 2.0" in " ".join(words.split())
     assert any(fact.code == "public_validation" for fact in statement.assumed_public) == public
@@ -105,12 +103,13 @@ def test_runs_are_drawn_made_and_scored_as_the_bound_assumes(
     values: list[float] = []
     order = combinations(SPACE)
 
-    def train(candidate: Candidate) -> Any:
-        drawn.append(order.index(candidate.changes))
+    def train(prepared: Any, graph: Any) -> Any:
+        own = prepared.settings.training
+        drawn.append(order.index({name: getattr(own, name.split(".")[1]) for name in SPACE}))
         return len(drawn) - 1
 
-    def score(candidate: Candidate, model: Any, source: RandomSource) -> float:
-        assert (candidate.changes, model) == (order[drawn[-1]], len(drawn) - 1)
+    def score(run: Any, source: RandomSource) -> float:
+        assert run == len(drawn) - 1
         turn = len(values)
         perfect = 1e9 if turn == 7 else 0.0
         each = {"rising": turn, "falling": -turn, "all alike": 0.0, "one perfect": perfect}
@@ -118,14 +117,13 @@ def test_runs_are_drawn_made_and_scored_as_the_bound_assumes(
         return values[-1]
 
     monkeypatch.setattr(RunCount, "draw", lambda self, source: runs)
-    monkeypatch.setattr(tune, "trained", train)
+    monkeypatch.setattr(tune, "train", train)
     monkeypatch.setattr(tune, "score", score)
-    monkeypatch.setattr(tune, "winner", lambda candidate, model, *_: model)
     made, chosen = search(make_corpus(), settings(seed=3), SPACE, COUNT)
+    best: Any = made
     assert len(drawn) == len(values) == runs
-    model: Any = made
-    assert model == values.index(max(values))
-    assert chosen == order[drawn[model]]
+    assert best == values.index(max(values))
+    assert chosen == order[drawn[best]]
     # Uniform over the four candidates, and no candidate follows from the one before.
     pairs = np.bincount(4 * np.array(drawn[:-1]) + np.array(drawn[1:]), minlength=16)
     assert chisquare(pairs).pvalue > 1e-6
@@ -141,9 +139,8 @@ def test_the_number_of_runs_follows_its_law(monkeypatch: pytest.MonkeyPatch) -> 
     """Also two hundred of them: no search is cut short. Runs are counted and not made."""
     each, counts = candidates(), []
     monkeypatch.setattr(tune, "make_candidates", lambda *_, **__: each)
-    monkeypatch.setattr(tune, "trained", lambda candidate: counts.append(1))
+    monkeypatch.setattr(tune, "train", lambda *_: counts.append(1))
     monkeypatch.setattr(tune, "score", lambda *_: 0.0)
-    monkeypatch.setattr(tune, "winner", lambda *_: None)
     lengths = []
     for _ in range(120):
         counts.clear()
@@ -158,10 +155,8 @@ def test_the_number_of_runs_follows_its_law(monkeypatch: pytest.MonkeyPatch) -> 
     assert 120 < len(counts) < 280
 
 
-def scores(corpus: Corpus, unit: str, model: Model | None = None) -> tuple[float, Model]:
-    candidate = candidates(unit, corpus=corpus)[0]
-    model = tune.trained(candidate) if model is None else model
-    return float(right_answers(candidate, model, public=False).sum()), model
+def run_of(candidate: Candidate) -> TrainedRun:
+    return train(candidate.prepared, candidate.graph)
 
 
 # hazard 14
@@ -170,7 +165,8 @@ def test_one_unit_moves_a_private_score_by_at_most_one(unit: str) -> None:
     # Rows so weak that edges would change many answers.
     weak = np.random.default_rng(1).normal(size=(120, 6)).astype(np.float32)
     corpus = make_corpus(vectors=weak)
-    before, model = scores(corpus, unit)
+    run = run_of(candidates(unit, corpus=corpus)[0])
+    before = right_answers(run, public=False).sum()
     for owner in range(24, 32):
         own = np.flatnonzero(corpus.owners == owner)[: None if unit == "person" else 1]
         vectors, labels = weak.copy(), corpus.labels.copy()
@@ -178,7 +174,8 @@ def test_one_unit_moves_a_private_score_by_at_most_one(unit: str) -> None:
         labels[own] = -1 if owner % 2 else labels[own]
         touched = np.isin(corpus.edges, own).any(axis=0)
         changed = make_corpus(vectors=vectors, labels=labels, edges=corpus.edges[:, ~touched])
-        after, _ = scores(changed, unit, model)
+        graph = candidates(unit, corpus=changed)[0].graph
+        after = right_answers(replace(run, graph=graph), public=False).sum()
         assert abs(after - before) <= 1.0 + 1e-6
 
 
@@ -189,11 +186,13 @@ def test_a_private_score_lies_on_its_grid_and_has_the_noise_it_is_accounted_with
     """Also where owners count with two thirds."""
     labels = make_corpus().labels.copy()
     labels[::3] = 1 - labels[::3]
-    each = candidates(unit, corpus=make_corpus(labels=labels))[0]
-    model, source = tune.trained(each), RandomSource.secret()
-    noise = each.plan.selection.score.noise_multiplier  # type: ignore[union-attr]
+    run, source = (
+        run_of(candidates(unit, corpus=make_corpus(labels=labels))[0]),
+        RandomSource.secret(),
+    )
+    noise = run.model.released.plan.selection.score.noise_multiplier  # type: ignore[union-attr]
     grid = Grid.of(noise, 8 if unit == "person" else 24)
-    sample = np.array([tune.score(each, model, source) for _ in range(200)])
+    sample = np.array([tune.score(run, source) for _ in range(200)])
     assert np.array_equal(sample, np.round(sample * grid.unit) / grid.unit)
     assert sample.std() == pytest.approx(noise, rel=0.3)
 
@@ -204,11 +203,7 @@ def test_candidates_with_features_that_learn_are_named_whoever_wins(number: int)
     texts = tuple(f"word{number % 7} other{number % 2}" for number in range(120))
     corpus = make_corpus(vectors=None, texts=texts)
     space = {"features.kind": ("hashing", "tfidf")}
-    each = candidates(corpus=corpus, space=space)
-    model = tune.trained(each[number])
-    run = tune.winner(each[number], model, space, each)
-    assert run.model.released is model.released
-    statement = run.model.statement
+    statement = run_of(candidates(corpus=corpus, space=space)[number]).model.statement
     assert statement is not None
     learned = [f.detail for f in statement.not_covered if f.code == "learned_features"]
     assert any("vocabulary" in str(detail) for detail in learned)
@@ -235,7 +230,7 @@ def test_what_cannot_be_searched_is_refused_before_any_run(
     public: bool,
     words: str,
 ) -> None:
-    monkeypatch.setattr(tune, "fit", None)
+    monkeypatch.setattr(tune, "train", None)
     with pytest.raises(PrivGCNError, match=words):
         search(
             make_corpus(**corpus), settings(**changes), space, COUNT, public_validation=public
@@ -261,6 +256,8 @@ def test_values_are_read_as_numbers_and_words_on_top_of_a_file(tmp_path: Path) -
     # Words of a space do not tell where files lie on this machine.
     space = search_space("auto", None, [f"features.options.source={tmp_path}/a.vec,./b.vec"])
     assert in_words(space) == "features.options.source from a.vec, b.vec"
+    inner = {"features.options": [{"sources": [f"{tmp_path}/a.vec"]}, {}]}
+    assert str(tmp_path) not in in_words(inner)
     for recipe in ("auto", "paper-full", "paper-split"):
         assert len(combinations(search_space(recipe, None, []))) >= 2
 

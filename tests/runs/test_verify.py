@@ -30,8 +30,7 @@ from privgcn.runs.folder import (
 )
 from privgcn.runs.model import model_files
 from privgcn.runs.predictions import predict_source
-from privgcn.runs.release import releasable_statement, write_release
-from privgcn.runs.run import Run, verify
+from privgcn.runs.run import Run, releasable_statement, verify, write_release
 
 ALL = (MODEL, REPORT, SCORES, SEEN, SETTINGS, STATEMENT, WEIGHTS)
 
@@ -130,37 +129,16 @@ def test_no_tensor_can_be_edited(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "does not exist"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b"\xff\xfe", "one JSON object"),
-    ],
-)
-def test_a_statement_that_is_none_is_refused(
-    tmp_path: Path, content: bytes | None, words: str
-) -> None:
-    if content is not None:
-        (tmp_path / STATEMENT).write_bytes(content)
-    with pytest.raises((DataError, PrivacyContractError), match=words):
-        verify(tmp_path / STATEMENT)
-    with pytest.raises(DataError, match="has no manifest"):
-        verify(tmp_path)
-
-
-@pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        *(
-            (MODEL, broken, "JSON")
-            for broken in ("{", "[]", "[" * 100_000, '{"plan": 1, "plan": 2}', '{"width": NaN}')
-        ),
-        (SETTINGS, "privacy = [", "not valid TOML"),
+        *((MODEL, broken, "JSON") for broken in ("{", "[]", '{"a": 1, "a": 2}', '{"a": NaN}')),
         (SETTINGS, "a = " + "[" * 5000, "not valid TOML"),
         (SETTINGS, b"\xff", "not valid TOML"),
         (SETTINGS, '[privacy]\nunit = "node"\n', r"privacy\.unit"),
         (SETTINGS, "[secrecy]\na = 1\n", "secrecy"),
         (SETTINGS, 'recipe = "plain"\n', r"\[privacy\]"),
+        (STATEMENT, b"[" * 100_000, "nested too deeply"),
+        (STATEMENT, b"\xff\xfe", "one JSON object"),
         (STATEMENT, None, "trained with privacy but has no"),
     ],
 )
@@ -170,6 +148,15 @@ def test_files_that_cannot_be_are_refused(
     reseal(run, {name: content})
     with pytest.raises(PrivGCNError, match=words):
         verify(run)
+
+
+def test_a_folder_that_was_never_written_is_refused(tmp_path: Path) -> None:
+    for path, words in (
+        (tmp_path / STATEMENT, "does not exist"),
+        (tmp_path, "has no manifest"),
+    ):
+        with pytest.raises(DataError, match=words):
+            verify(path)
 
 
 def test_a_run_without_privacy_has_nothing_to_verify(tmp_path: Path) -> None:

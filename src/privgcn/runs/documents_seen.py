@@ -1,9 +1,8 @@
 """Which documents a run was trained on, as keyed hashes for its owner alone.
 
-A run folder holds the hashes together with their key: whoever can read both can ask whether a
-document trained the model. So nobody but its owner can read a run folder, and neither a release
-nor a saved model has them. Copies are found if they are exact, but for spaces, case and Unicode
-form: a text with another word is another document.
+Whoever can read hashes and key can ask whether a document trained the model. So nobody but its
+owner can read a run folder, and neither a release nor a saved model has them. Copies are found
+if they are exact, but for spaces, case and Unicode form.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import secrets
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +29,8 @@ from privgcn.runs.folder import SEEN
 if TYPE_CHECKING:
     from privgcn.data import Corpus
 
+# Keyed hashes; 0 stands for nothing to hash.
 Hashes = NDArray[np.uint64]
-"""Keyed hashes; 0 stands for nothing to hash."""
 
 _ROWS = 4096
 
@@ -38,12 +38,8 @@ _ROWS = 4096
 class DocumentsSeen(NamedTuple):
     """Keyed hashes of the documents that a run has seen, sorted: their order says nothing.
 
-    Attributes:
-        key: Of all hashes; a new one for each run.
-        training: Ids, texts and vectors of training documents. Each kind is hashed in its own
-            way: none is taken for another.
-        validation: Documents held out for validation, id and content together.
-        test: Documents held out for the test, id and content together.
+    The key is new for each run. Of training documents there are ids, texts and vectors, each
+    kind hashed in its own way; of the others id and content together.
     """
 
     key: NDArray[np.uint8]
@@ -86,13 +82,9 @@ class DocumentsSeen(NamedTuple):
         """What each document was to the run, as a split; ``OUTSIDE`` where it is new.
 
         Training documents are those that trained the model, and exact copies of one that did.
-
-        Args:
-            corpus: Any documents.
-            own: Whether they come from the source that the run was trained on. There an id
-                tells too, and a document that was held out is known as such even where it
-                repeats a training document. Elsewhere ids may be the same by chance, and the
-                content decides.
+        Among the run's ``own`` documents an id tells too, and one that was held out is known as
+        such even where it repeats a training document. Elsewhere ids may be the same by
+        chance, and the content decides.
         """
         hashes = _hashes(corpus, self.key.tobytes())
         trained = {kind: np.isin(each, self.training) for kind, each in hashes.items()}
@@ -109,24 +101,24 @@ class DocumentsSeen(NamedTuple):
 def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:
     """Keyed hashes of the documents of a corpus: one of each kind for each document."""
 
-    def hashed(kind: str, contents: Iterable[bytes] | None) -> Hashes:
-        if contents is None:
-            return np.zeros(len(corpus), np.uint64)
+    def hashed(kind: str, contents: Iterable[bytes]) -> Hashes:
         blake = partial(hashlib.blake2b, digest_size=8, key=key, person=kind.encode())
         digests = (int.from_bytes(blake(each).digest()) if each else 0 for each in contents)
         return np.fromiter(digests, np.uint64)
 
-    # Whatever the spaces, case and Unicode form of a text.
-    texts = (
-        " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-        for text in corpus.texts or ()
-    )
-    words = (text.encode("utf-8", "surrogatepass") for text in texts)
-    vectors = None if corpus.vectors is None else vector_bytes(corpus.vectors)
+    def normalised(text: str) -> bytes:
+        plain = unicodedata.normalize("NFKC", text).casefold()
+        return " ".join(plain.split()).encode("utf-8", "surrogatepass")
+
+    documents = len(corpus)
+    texts = repeat("", documents) if corpus.texts is None else corpus.texts
+    vectors = corpus.vectors
     hashes = {
         "id": hashed("id", (str(name).encode() for name in corpus.ids)),
-        "text": hashed("text", None if corpus.texts is None else words),
-        "vector": hashed("vector", vectors),
+        "text": hashed("text", map(normalised, texts)),
+        "vector": hashed(
+            "vector", repeat(b"", documents) if vectors is None else vector_bytes(vectors)
+        ),
     }
     rows = np.stack(list(hashes.values()), axis=1)
     return {**hashes, "held out": hashed("held out", (row.tobytes() for row in rows))}

@@ -1,9 +1,8 @@
 """The files of a run, a saved model or a release: their names, manifest, reading and writing.
 
-This module alone knows them. A folder is read whole, and only if its manifest fits: every
-file is regular, of bounded size and has the hash that was written, none is missing and none
-was added. Whoever can write the folder can also write a new manifest; ``verify`` then still
-computes the claim again.
+A folder is read whole, and only if its manifest fits: every file is regular, of bounded size
+and has the hash that was written, none is missing and none was added. Whoever can write the
+folder can also write a new manifest; ``verify`` then still computes the claim again.
 
 Runs and saved models are for their owner alone, whatever the umask: a run holds keyed hashes
 of its training documents beside their key. Only a release has the usual permissions.
@@ -76,15 +75,12 @@ def read_folder(folder: Path) -> tuple[Kind, dict[str, bytes]]:
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
     manifest = _manifest(folder)
-    added, missing = there - manifest.files.keys(), manifest.files.keys() - there
-    if added or missing:
-        wrong, remedy = (
-            (f"{min(added)} was added", "Move it elsewhere")
-            if added
-            else (f"{min(missing)} is missing", "Copy the whole folder again")
-        )
+    for name in sorted(there ^ manifest.files.keys()):
+        wrong, remedy = "is missing", "Copy the whole folder again"
+        if name in there:
+            wrong, remedy = "was added", "Move it elsewhere"
         raise DataError(
-            f"The {manifest.kind} {folder} must hold exactly what its manifest lists. "
+            f"The {manifest.kind} {folder} must hold exactly what its manifest lists. {name} "
             f"{wrong}. {remedy}."
         )
     files = {}
@@ -126,8 +122,8 @@ def write_folder(
 ) -> None:
     """Writes files and their manifest as one folder: whole, or not at all.
 
-    An earlier folder of ours is moved aside first and comes back if anything fails. Of it
-    only the files on its manifest are removed.
+    An earlier folder of ours is moved aside and comes back if anything fails; only the files
+    on its manifest are removed.
     """
     check_target(folder, overwrite=overwrite)
     target = folder.resolve()
@@ -171,8 +167,7 @@ def _manifest(folder: Path) -> _Manifest:
         return _Manifest.model_validate(json_object(content, path))
     except ValidationError:
         raise DataError(
-            f"The file {path} is not a manifest of format {_FORMAT}. Copy the folder again, or "
-            "train again with this version."
+            f"The file {path} is no manifest of format {_FORMAT}. Copy it, or train again."
         ) from None
 
 

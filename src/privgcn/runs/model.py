@@ -1,11 +1,9 @@
 """A trained model: trained just now, saved, or read back, it is one type.
 
-As files it is tensors in safetensors, a record in JSON, settings in TOML and a statement; no
-pickle. These are self-contained: the record holds every number that a prediction computes with.
-The statement binds tensors, record and settings by one hash; where the
-documents, vectors and caches lie on this machine is in no hash and no record.
-
-Nothing here imports PyTorch: it takes none to read and check a model.
+As files it is tensors in safetensors, a record in JSON, settings in TOML and a statement. The
+record holds every number that a prediction computes with. The statement binds tensors, record
+and settings by one hash; where the documents, vectors and caches lie on this machine is in no
+hash and no record. It takes no PyTorch to read and check a model.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from privgcn.graph import DocumentGraph
     from privgcn.runs.run import Run
 
-_FORMAT: Literal[8] = 8
+_FORMAT: Literal[9] = 9
 _MOST_CLASSES = 100_000
 
 
@@ -44,8 +42,7 @@ _MOST_CLASSES = 100_000
 class Model:
     """What was trained, with everything that a user of it needs.
 
-    ``feature_names`` are those of the columns that the classifier was fitted on; ``module`` is
-    of the class that was trained, where it was the user's own.
+    ``feature_names`` are those of the columns of vectors; ``module`` is the user's own.
     """
 
     released: Released
@@ -80,10 +77,9 @@ class Model:
         if mode == "full-graph":
             if corpus.parent is None or corpus.rows is None:
                 raise ConfigError(
-                    "Inference 'full-graph' needs to know the documents around those to "
-                    "predict. Got documents by themselves. Make one Corpus of all of them "
-                    "(Corpus.from_frame, with a column 'split'), fit corpus.train and predict "
-                    "corpus.test; or use 'own-graph'."
+                    "Inference 'full-graph' needs the documents around those to predict. Make "
+                    "one Corpus of all of them (Corpus.from_frame, with a column 'split'), fit "
+                    "corpus.train and predict corpus.test; or use 'own-graph'."
                 )
             rows, corpus = corpus.rows, corpus.parent
         scores = self.scores(self.graph(corpus), rows, mode)
@@ -92,25 +88,22 @@ class Model:
     @property
     def record(self) -> dict[str, Any]:
         """The content of ``model.json``: everything but tensors and settings."""
-        matching = self.released.matching
+        matching, names = self.released.matching, self.feature_names
         try:
-            record = _Record(
+            return _Record(
                 format=_FORMAT,
                 kind=self.released.kind,
                 title=self.released.title,
                 classes=self.classes.tolist(),
                 features=self.featurizer.state(),
-                feature_names=None if self.feature_names is None else list(self.feature_names),
-                width=self.featurizer.dimension,
+                feature_names=None if names is None else list(names),
                 matching=None if matching is None else dict(matching),
-            )
+            ).model_dump()
         except ValidationError:
             raise ConfigError(
                 f"The class labels of a saved model must be {_MOST_CLASSES} or fewer texts, "
-                f"finite numbers or booleans. Got {self.classes.dtype}. Encode them before "
-                "training."
+                f"finite numbers or booleans. Got {self.classes.dtype}."
             ) from None
-        return record.model_dump()
 
 
 class _Record(BaseModel):
@@ -118,7 +111,7 @@ class _Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    format: Literal[8]
+    format: Literal[9]
     kind: Kind
     title: str | None
     classes: Annotated[
@@ -127,15 +120,13 @@ class _Record(BaseModel):
     ]
     features: dict[str, Any]
     feature_names: list[str] | None
-    width: Annotated[int, Field(ge=1, le=2**31 - 1)]
     matching: dict[str, Any] | None
 
 
 def bound_settings(settings: Settings, options: Mapping[str, Any] | None = None) -> Settings:
     """The settings without where documents, vectors and caches lie on this machine.
 
-    A statement binds them without options of the features: the record has those that decide
-    anything, as the state of the featurizer.
+    The record has those options of the features that decide anything, as their state.
     """
     features = settings.features.model_copy(update={"options": dict(options or {})})
     return settings.model_copy(update={"data": DataSettings(), "features": features})
@@ -159,8 +150,8 @@ def model_files(model: Model) -> dict[str, str | bytes]:
 def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None = None) -> Model:
     """The model of a folder; its claim is checked first.
 
-    Files hold no code, so a user's own ``module`` has to be brought; nothing that a model file
-    names is looked for elsewhere, so ``path`` says where an encoder lies that is not installed.
+    Files hold no code, so that a user's own ``module`` has to be brought, and no path that they
+    name is followed: ``path`` says where an encoder lies that is not installed.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -173,8 +164,6 @@ def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None =
         record = _Record.model_validate(run.record(MODEL))
         classes = np.array(record.classes)
         featurizer = featurizer_from_state(record.features, path=path)
-        if featurizer.dimension != record.width:
-            raise DataError(f"{featurizer.dimension} features for a model of {record.width}")
         released = Released(
             kind=record.kind,
             tensors=load(run.content(WEIGHTS)),
@@ -184,7 +173,7 @@ def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None =
             matching=record.matching,
             title=record.title,
         )
-        _check_tensors(released, record.width, len(classes))
+        _check_tensors(released, featurizer.dimension, len(classes))
         if record.matching is not None:
             MatchingConstants.of(released)
     except (PrivGCNError, SafetensorError, ValueError, LookupError, TypeError) as error:
@@ -202,21 +191,12 @@ def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None =
 
 def _check_tensors(released: Released, width: int, classes: int) -> None:
     """The tensors must be those of the kind of model, of its shape, and finite."""
-    tensors, kind = released.tensors, released.settings.model.kind
-    if released.kind != kind:
-        raise DataError(f"it is a '{released.kind}', and its settings say '{kind}'")
+    settings, tensors, kind = released.settings, released.tensors, released.kind
+    if kind != settings.model.kind:
+        raise DataError(f"it is a '{kind}', and its settings say '{settings.model.kind}'")
     found = {n: t.shape if t.dtype == np.float32 else str(t.dtype) for n, t in tensors.items()}
-    # A module itself knows its tensors.
-    expected = found if kind == "module" else _shapes(released, width, classes)
-    if found != expected:
-        raise DataError(f"its tensors must be {expected}, got {shown(found)}")
-    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
-        raise DataError("its tensors must be finite")
-
-
-def _shapes(released: Released, width: int, classes: int) -> dict[str, tuple[int, ...]]:
-    model, tensors = released.settings.model, released.tensors
-    if released.settings.training.large_steps:
+    expected: dict[str, Any] = {"layers.0.weight": (width, classes)}
+    if settings.training.large_steps:
         steps = 0 if released.plan is None else released.plan.steps
         priors = "class_bias" in tensors  # the first release is the statistics, where asked for
         optional = {
@@ -224,16 +204,18 @@ def _shapes(released: Released, width: int, classes: int) -> dict[str, tuple[int
             "class_bias": (classes,),
             "label_direction": (width, classes),
         }
-        return {
+        expected = {
             "weight": (width, classes),
             "iterates": (steps + 1 - priors, width, classes),
             **{name: shape for name, shape in optional.items() if name in tensors},
         }
-    if released.kind == "linear":
-        return {"layers.0.weight": (width, classes)}
-    return {
-        "layers.0.weight": (width, model.hidden),
-        "layers.0.bias": (model.hidden,),
-        "layers.1.weight": (model.hidden, classes),
-        "layers.1.bias": (classes,),
-    }
+    elif kind == "module":
+        expected = found  # a module itself knows its tensors
+    elif kind != "linear":
+        sizes = (width, settings.model.hidden, classes)
+        expected = {f"layers.{n}.weight": sizes[n : n + 2] for n in (0, 1)}
+        expected |= {f"layers.{n}.bias": sizes[n + 1 : n + 2] for n in (0, 1)}
+    if found != expected:
+        raise DataError(f"its tensors must be {expected}, got {shown(found)}")
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise DataError("its tensors must be finite")

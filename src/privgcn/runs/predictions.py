@@ -1,7 +1,7 @@
 """What a model says of a folder of documents: predictions, or scores where labels are known.
 
-Neither takes a training document for a new one. A run folder knows which documents those are,
-and finds exact copies of them elsewhere; a saved model or a release does not.
+A run folder knows which documents trained it and finds exact copies of them elsewhere, so that
+none is taken for a new one; a saved model or a release does not.
 """
 
 from __future__ import annotations
@@ -25,21 +25,16 @@ from privgcn.files import write_atomically
 from privgcn.inference import FEWEST, too_few
 from privgcn.runs.run import Run
 
-_COLUMNS = ["id", "label", "probability"]
-_FORMULA = re.compile(r"[=+\-@\t\r]")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?$")
+# What a spreadsheet would run; a number is none.
+_FORMULA = re.compile(r"(?![+-]?\d+(\.\d+)?$)[=+\-@\t\r]")
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Class probabilities ``[documents, classes]``.
+    """Class probabilities ``[documents, classes]``, and whether the guarantee covers them.
 
-    Attributes:
-        covered: Whether the training guarantee covers them; ``None`` where that depends on
-            whether one of them trained the model, which the folder does not know.
-        coverage: The same in words.
-        trained: Documents among them that trained the model, or are copies of one that did.
-        left_out: How many training documents of the run's own corpus were not predicted.
+    That is ``None`` where the folder does not know whether one of them ``trained`` the model.
+    ``left_out`` documents of the run's own corpus did, and were not predicted.
     """
 
     ids: Sequence[str] | NDArray[Any]
@@ -51,36 +46,25 @@ class Predictions:
     left_out: int
 
     def csv_text(self, *, all_classes: bool = False) -> str:
-        """Id, predicted class and its probability; with ``all_classes``, of every class."""
+        """Id, predicted class and its probability; with ``all_classes``, of every class.
+
+        No cell is a formula that a spreadsheet runs.
+        """
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         every = [f"probability of {name}" for name in self.classes] if all_classes else []
-        table.writerow([*_COLUMNS, *every])
+        table.writerow(["id", "label", "probability", *every])
         best = self.probabilities.argmax(axis=1)
         for name, code, row in zip(self.ids, best, self.probabilities, strict=True):
-            words = harmless(str(name)), harmless(str(self.classes[code]))
+            words = str(name), str(self.classes[code])
+            cells = (f"'{word}" if _FORMULA.match(word) else word for word in words)
             values = (row[code], *row[: len(every)])
-            table.writerow([*words, *(f"{value:.6f}" for value in values)])
+            table.writerow([*cells, *(f"{value:.6f}" for value in values)])
         return text.getvalue()
 
     def write(self, path: Path, *, all_classes: bool = False) -> None:
         """Writes the table atomically; nobody else can read it, whatever the umask."""
-        check_format(path)
         write_atomically(path, self.csv_text(all_classes=all_classes), mode=0o600)
-
-
-def check_format(path: Path) -> None:
-    """Refuses a file whose name says that it is no CSV."""
-    if path.suffix not in ("", ".csv"):
-        raise ConfigError(
-            f"Predictions must be written to a file that ends with .csv. Got {path}. Rename it."
-        )
-
-
-def harmless(value: str) -> str:
-    """A table's cell that no spreadsheet runs as a formula; numbers stay as they are."""
-    formula = _FORMULA.match(value) and not _NUMBER.match(value)
-    return f"'{value}" if formula else value
 
 
 def predict_source(
@@ -91,12 +75,10 @@ def predict_source(
     encoder: Path | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> Predictions:
-    """Predicts the documents of a folder or dataset.
+    """Predicts the documents of a folder or dataset; of its own, those that did not train it.
 
-    Of the run's own corpus, only documents outside of training are predicted: training
-    documents given as new ones would make every prediction a look at them. ``encoder`` says
-    where the encoder of the features lies, if it is not installed; ``reading`` has options of
-    ``load_corpus``, where the run has others or, as a release, none.
+    ``encoder`` says where the encoder of the features lies, if it is not installed; ``reading``
+    has options of ``load_corpus``, where the run has others or, as a release, none.
     """
     mode, run = check_mode(inference), Run(folder)
     model, own = run.model(path=encoder), run.is_own_source(source)
@@ -134,16 +116,15 @@ def score_documents(
 ) -> dict[str, Any]:
     """Scores of a model on documents that it was not trained on, with intervals.
 
-    Of its own corpus these are the test documents. A random split would be made anew, and
-    differently where documents came or went, so the run's memory decides: what it was not
-    trained on and did not validate with. Of other documents, which a saved model or a release
-    can be scored on, too, these are all but exact copies of training documents, whatever their
-    split. ``encoder`` and ``reading`` are as in :func:`predict_source`.
+    Of its own corpus these are the test documents; a random split would be made anew where
+    documents came or went, so there the run's memory of training and validation decides. Of
+    other documents these are all but exact copies of training documents. ``encoder`` and
+    ``reading`` are as in :func:`predict_source`.
 
     Returns:
         What ``--json`` prints, with the mode of ``inference`` or all that these documents have.
     """
-    from privgcn.runs.train import TrainedRun, baselines
+    from privgcn.runs.train import TrainedRun
 
     model, own = run.model(path=encoder), source is None or run.is_own_source(source)
     if own and run.kind != "run":
@@ -182,7 +163,7 @@ def score_documents(
         "synthetic": corpus.facts.synthetic,
         "left_out": int(left_out.sum()),
         "scores": {mode: scored.score(mode) for mode in modes},
-        "baselines": baselines(scored),
+        "baselines": scored.baselines,
     }
 
 
@@ -206,19 +187,13 @@ def _coverage(
         return False, "Not covered by the guarantee: training documents were looked at."
     if trained:
         names = ", ".join(trained[:5]) + (", ..." if len(trained) > 5 else "")
-        consequence = "no prediction here is covered by the guarantee"
-        if mode == "alone":
-            consequence = "only predictions of the others are covered by the guarantee"
+        others = "only predictions of the others are" if mode == "alone" else "no prediction is"
         return False, (
             f"{len(trained)} of {documents} documents trained the model or repeat one that "
-            f"did ({names}): {consequence}."
+            f"did ({names}): {others} covered by the guarantee."
         )
     if run.kind != "run":
         return None, "Covered by the guarantee if none of these documents trained the model."
-    why = (
-        "these were left out"
-        if own
-        else "there is no exact copy of a training document among these, whatever the spaces "
-        "and case"
-    )
+    copy = "there is no exact copy of a training document among these, but for spaces and case"
+    why = "these were left out" if own else copy
     return True, f"Covered by the guarantee, which protects training documents: {why}."

@@ -40,29 +40,23 @@ _ROWS = 1 << 14
 class PreparedRun:
     """A corpus and everything that was decided about its training.
 
-    Attributes:
-        settings: Everything that decides the run.
-        corpus: Documents with their split.
-        classes: The class labels, with their type.
-        plan: What the guarantee rests on; ``None`` for a non-private run.
-        featurizer: Fitted on the training documents; no text is encoded yet.
-        advice: What to change where public numbers say that the budget is too small.
-        module: The user's own model, where ``model.kind`` is ``module``.
-        feature_names: Names of the columns of vectors, if any.
-        gaps: What the guarantee says nothing about, beyond what the corpus tells.
-        ranks: The processes that share the training; ``None`` for one process.
+    The featurizer is fitted on the training documents; no text is encoded yet. A run without
+    privacy has no plan. ``advice`` is what to change where public numbers say that the budget
+    is too small; ``public`` and ``gaps`` are what a statement has to say beside what the corpus
+    tells: what is assumed public, and what is not covered.
     """
 
     settings: Settings
     corpus: Corpus
-    classes: NDArray[Any]
     plan: PrivacyPlan | None
     featurizer: Featurizer
+    classes: NDArray[Any]
     advice: tuple[str, ...]
     module: nn.Module | None = None
-    feature_names: tuple[str, ...] | None = None
-    gaps: tuple[Fact, ...] = ()
     ranks: Ranks | None = None
+    feature_names: tuple[str, ...] | None = None
+    public: tuple[Fact, ...] = ()
+    gaps: tuple[Fact, ...] = ()
 
 
 def prepare(
@@ -72,13 +66,10 @@ def prepare(
     module: nn.Module | None = None,
     ranks: Ranks | None = None,
     featurizer: Featurizer | None = None,
-    classes: NDArray[Any] | None = None,
-    feature_names: tuple[str, ...] | None = None,
-    gaps: tuple[Fact, ...] = (),
 ) -> PreparedRun:
     """Decides about a run, or refuses it; of several ranks, every one calls this."""
     corpus.check_trainable()
-    privacy = settings.privacy
+    privacy, plan = settings.privacy, None
     if ranks is not None and privacy is None:
         raise ConfigError(
             "Training without privacy runs in one process. Leave out torchrun, or add "
@@ -93,7 +84,6 @@ def prepare(
         from privgcn.sgd.train import training_device
 
         training_device(settings.training)
-    plan = None
     if privacy is not None:
         check_owners(corpus, privacy.unit)
         plan = plan_for(
@@ -109,13 +99,11 @@ def prepare(
     return PreparedRun(
         settings=settings,
         corpus=corpus,
-        classes=np.asarray(corpus.classes) if classes is None else classes,
         plan=plan,
         featurizer=featurizer,
+        classes=np.asarray(corpus.classes),
         advice=_advice(settings, plan, corpus.num_classes, featurizer),
         module=module,
-        feature_names=feature_names,
-        gaps=gaps,
         ranks=ranks,
     )
 
@@ -161,19 +149,53 @@ def check_owners(corpus: Corpus, unit: str) -> None:
 
     Owners are looked for in the parent corpus too: to train on a view hides nothing.
     """
-    if unit != "person":
-        return
-    if corpus.owners is None:
+    if unit == "person" and corpus.owners is None:
         raise PrivacyContractError(
             "Unit 'person' needs to know whose each document is, and this corpus has no "
             "owners. Add a column 'owner', or protect unit 'document'."
         )
-    if corpus.owners_cross_splits:
+    if unit == "person" and corpus.owners_cross_splits:
         raise PrivacyContractError(
             "Unit 'person' needs a split by owner. Here some owner has documents both inside "
             "and outside the training split. Leave out the 'split' column to have the split "
             "drawn by owner, or protect unit 'document'."
         )
+
+
+def unit_remark(corpus: Corpus, settings: Settings) -> str:
+    """What unit ``document`` leaves unprotected, in words; nothing where it leaves nothing."""
+    by_itself = settings.privacy is not None and settings.privacy.unit == "document"
+    if by_itself and corpus.owners is not None:
+        return (
+            "Each document is protected by itself. Documents have owners: --unit person "
+            "protects all documents of a person together."
+        )
+    if not (by_itself and corpus.columns):
+        return ""
+    return (
+        "No column is named 'owner', so no person is protected as a whole. If one of "
+        f"{', '.join(map(repr, corpus.columns))} says whose a document is, add --owner with "
+        "its name and --unit person (in Python, rename it and use unit='person')."
+    )
+
+
+def features_remark(prepared: PreparedRun) -> str:
+    """Which features were chosen, why, and where their vectors stay."""
+    from privgcn.features import NAMED, cache, choose
+
+    corpus, made, features = prepared.corpus, prepared.featurizer, prepared.settings.features
+    usual = made.kind == "given" or usual_encodings(corpus.facts.source)
+    said = f"Features: {made.kind}, {made.dimension:,} numbers for each document."
+    if features.kind in (None, *NAMED) and not (usual or features.options):
+        size = public_size(corpus, prepared.settings)
+        said = str(choose(size, language=features.language, wanted=features.kind))
+    if cache.enabled() and "cache_dir" in type(made).model_fields:
+        folder = features.options.get("cache_dir") or cache.default_cache()
+        said += (
+            f"\nVectors of the texts stay in {folder}, so that none is encoded twice: "
+            "--no-cache keeps none, 'privgcn cache --purge' deletes them."
+        )
+    return said
 
 
 def graph_of(
@@ -215,14 +237,11 @@ def graph_of(
 def _advice(
     settings: Settings, plan: PrivacyPlan | None, classes: int, featurizer: Featurizer
 ) -> tuple[str, ...]:
-    """Whether the budget is large enough; nothing where nothing was measured like it.
-
-    Features that learn from the documents have no public size.
-    """
+    """Whether the budget is large enough; nothing where nothing was measured like it."""
     privacy = settings.privacy
     if privacy is None or plan is None or privacy.epsilon is None or settings.recipe != "auto":
         return ()
     single = privacy.unit in ("document", "person") and privacy.parts == "each"
-    public = featurizer.kind == "given" or not featurizer.learns
-    budget = Budget(plan, classes, featurizer.dimension, featurizer.kind)
-    return budget.advice if single and public else ()
+    if not single or (featurizer.learns and featurizer.kind != "given"):
+        return ()
+    return Budget(plan, classes, featurizer.dimension, featurizer.kind).advice

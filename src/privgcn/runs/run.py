@@ -1,12 +1,14 @@
-"""A run, a saved model or a release: written from memory, read back from its folder, checked.
+"""A run, a saved model or a release: written from memory, read back, checked and released.
 
     write_run(folder, trained, page)
     run = Run(folder)
     run.statement, run.scores, run.model()
     verify(folder)
+    write_release(run, elsewhere, pages)
 
-Reading and checking imports no PyTorch: claim, settings, record and tensors are looked at as
-JSON, TOML and bytes.
+Reading and checking imports no PyTorch. A release has the model, its statement and pages; no
+ids, owners, counts, scores, paths or times: what differs between neighbouring datasets is what
+was released with noise.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgcn import progress
-from privgcn.config import Settings, parse_settings
+from privgcn.config import Settings, parse_settings, to_toml
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError, reason
-from privgcn.files import read_bounded
+from privgcn.files import read_bounded, writing
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import check_claim
 from privgcn.runs.folder import (
@@ -35,6 +37,7 @@ from privgcn.runs.folder import (
     STATEMENT,
     WEIGHTS,
     WRITERS,
+    check_target,
     is_stored,
     json_object,
     read_folder,
@@ -52,9 +55,6 @@ if TYPE_CHECKING:
 
 Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
 _MOST_STATEMENT = 1 << 24
-# Of the scores, what ``--json`` prints as it is.
-_PRINTED = ("baselines", "references", "deploy", "repeats")
-
 
 CHECKED: tuple[str, ...] = ("statement", "settings", "record", "model", "manifest")
 """What a claim that holds was compared with, where a folder has all of it."""
@@ -81,7 +81,7 @@ class Run:
         return self._stored[1]
 
     def content(self, name: str) -> bytes:
-        """The bytes of a file that must be there."""
+        """What a file holds that must be there."""
         if name not in self.files:
             raise DataError(f"There is no {name} in the {self.kind} {self.folder}. {WRITERS}")
         return self.files[name]
@@ -146,8 +146,8 @@ class Run:
     ) -> Corpus:
         """Documents, by default those that the run was made from.
 
-        ``reading`` has options of ``load_corpus``, where the run has others. If documents are
-        ``labelled``, their labels must be among the model's classes.
+        ``reading`` has options of ``load_corpus``, where the run has others. Labels of
+        ``labelled`` documents must be among the model's classes.
         """
         from privgcn.data import load_corpus
         from privgcn.data.catalogue import dataset_names
@@ -155,10 +155,7 @@ class Run:
         data = self.settings.data
         source = source or data.source
         if source is None:
-            raise DataError(
-                f"The {self.kind} {self.folder} does not name its documents. Use 'privgcn "
-                "predict' with a folder of documents instead."
-            )
+            raise DataError(f"The {self.kind} {self.folder} names no documents. Name some.")
         known = data.reading if self.is_own_source(source) else data.reading_new
         read = {**known, **(reading or {})}
         if labelled and source not in dataset_names():  # which have classes of their own
@@ -185,17 +182,15 @@ def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
         looked at before a release is the owner's to say.
     """
     own, source, others = folder.resolve(), settings.data.source, []
-    if source is None or settings.privacy is None or not own.parent.is_dir():
+    if source is None or settings.privacy is None:
         return ()
     weights = Run(own).content(WEIGHTS) if is_stored(own) else None
-    for other in sorted(own.parent.iterdir()):
-        if other == own or not (is_stored(other) and (other / STATEMENT).exists()):
-            continue
+    for path in sorted(own.parent.glob(f"*/{STATEMENT}")):
         with suppress(PrivGCNError, OSError):
-            run = Run(other)
-            copy = run.content(WEIGHTS) == weights
-            if run.kind == "run" and run.is_own_source(source) and not copy:
-                others.append(other)
+            other = Run(path.parent)
+            copy = other.content(WEIGHTS) == weights  # of this run, which it is itself, too
+            if other.kind == "run" and other.is_own_source(source) and not copy:
+                others.append(other.folder)
     return tuple(others)
 
 
@@ -206,9 +201,8 @@ def verify(path: Path) -> tuple[PrivacyStatement, tuple[str, ...]]:
         The statement, and what it was compared with.
     """
     folder = path if path.is_dir() or path.name != STATEMENT else path.parent
-    checked = CHECKED
     if path.is_dir() or is_stored(folder):
-        statement = Run(folder).statement
+        statement, checked = Run(folder).statement, CHECKED
         if statement is None:
             raise DataError(
                 f"The run {folder} is as it was written, but it was trained without privacy "
@@ -233,16 +227,13 @@ def write_run(
 ) -> dict[str, Any]:
     """Scores a model and writes its run folder: whole, or not at all.
 
-    With several ``seeds``, the model's is the first, and models of the others are forgotten.
-
     Returns:
         What ``--json`` prints, but for the time: that of a search would tell its runs.
     """
-    from privgcn.evaluation import HEADLINE, PROBABILITIES
     from privgcn.runs.documents_seen import DocumentsSeen
     from privgcn.runs.train import repeated_scores, score_table
 
-    settings, statement = run.settings, run.model.statement
+    settings, statement = run.model.settings, run.model.statement
     scores = score_table(run)
     if seeds > 1:
         scores["repeats"] = repeated_scores(run, seeds)
@@ -254,15 +245,81 @@ def write_run(
         REPORT: page(settings, statement, scores),
     }
     write_folder(folder, "run", files, overwrite=overwrite)
-    printed = (*HEADLINE, *PROBABILITIES, "documents", "intervals")
-    return {
-        "run": str(folder),
-        "dataset": run.corpus.name,
-        "synthetic": run.corpus.facts.synthetic,
-        "settings": settings.model_dump(),
-        "statement": json.loads(str(files.get(STATEMENT, "null"))),
-        "scores": {
-            mode: {key: row[key] for key in printed} for mode, row in scores["modes"].items()
-        },
-        **{name: scores[name] for name in _PRINTED if name in scores},
+    claim = None if statement is None else json.loads(statement.to_json())
+    record = {"run": str(folder), "settings": settings.model_dump(), "statement": claim}
+    return {**record, "scores": scores.pop("modes"), **scores}
+
+
+def releasable_statement(
+    run: Run, *, learned_features: bool, not_chosen: bool = False
+) -> PrivacyStatement:
+    """The checked statement of a run that may be released.
+
+    Args:
+        run: The run.
+        learned_features: Whether features that were learned from protected text may go out.
+        not_chosen: The owner's word that a model that is one of several was not chosen.
+    """
+    from privgcn.privacy.ledger import check_releasable
+
+    statement = run.statement
+    if statement is None:
+        raise PrivacyContractError(
+            f"The run in {run.folder} was trained without privacy; there is nothing to "
+            "release. Train with --epsilon."
+        )
+    check_releasable(statement, not_chosen=not_chosen)
+    others = () if not_chosen else runs_beside(run.folder, run.settings)
+    if others:
+        raise PrivacyContractError(
+            "The model of a release must not be chosen among several by scores or documents. "
+            f"Got one of {len(others) + 1} private runs of the same documents in "
+            f"{run.folder.resolve().parent}, such as {others[0].name}. To choose, use 'privgcn "
+            "tune'; if this one was not chosen, say so: --not-chosen."
+        )
+    featurizer = run.model().featurizer
+    if featurizer.learns and not learned_features:
+        raise PrivacyContractError(
+            f"The features of the run in {run.folder} are not covered by the guarantee: "
+            f"{featurizer.learned}. Train with features that learn nothing, or accept it with "
+            "--with-learned-features."
+        )
+    return statement
+
+
+def public_settings(run: Run) -> Settings:
+    """The settings without where documents, vectors and caches lie on this machine."""
+    from privgcn.features.choose import without_paths
+
+    kind = run.model().featurizer.kind
+    return bound_settings(run.settings, without_paths(kind, run.settings.features.options))
+
+
+def check_release_target(run: Run, folder: Path, *, overwrite: bool) -> None:
+    """Refuses to write a release over a run, or where it must not or cannot be."""
+    with writing(folder):
+        own, target = run.folder.resolve(), folder.resolve()
+    if target.is_relative_to(own) or own.is_relative_to(target):
+        raise ConfigError(
+            f"The release of {run.folder} must lie apart from the run. Got {folder}. Name "
+            "another folder."
+        )
+    if is_stored(folder) and Run(folder).kind == "run":
+        raise ConfigError(
+            f"A release must have a folder of its own. Got the run {folder}. Release one run "
+            f"at a time: privgcn release {run.folder} DIR."
+        )
+    check_target(folder, overwrite=overwrite)
+
+
+def write_release(
+    run: Run, folder: Path, pages: Mapping[str, str], *, overwrite: bool = False
+) -> None:
+    """Writes model, statement and pages; the statement is the run's, word for word."""
+    check_release_target(run, folder, overwrite=overwrite)
+    files: dict[str, str | bytes] = {
+        **{name: run.content(name) for name in (MODEL, WEIGHTS, STATEMENT)},
+        SETTINGS: to_toml(public_settings(run).model_dump()),
+        **pages,
     }
+    write_folder(folder, "release", files, overwrite=overwrite)

@@ -1,7 +1,6 @@
 """From documents to a model, and the model beside its documents to be scored.
 
-    prepared = prepare(corpus, settings)
-    run = train(prepared)
+    run = train(prepare(corpus, settings))
     run.scores["own-graph"]["micro_f1"]
 
 A private run goes through one ``Session``; whatever else stands here is post-processing of
@@ -13,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +24,6 @@ from privgcn.data import TEST, TRAIN, VALIDATION, Corpus
 from privgcn.errors import PrivacyContractError
 from privgcn.evaluation import (
     HEADLINE,
-    Classes,
     better_mode,
     classification_scores,
     majority,
@@ -60,15 +57,15 @@ class TrainedRun:
         init=False, repr=False, default_factory=dict
     )
 
-    @property
-    def settings(self) -> Settings:
-        """All settings of the run."""
-        return self.model.settings
-
     @cached_property
     def test_rows(self) -> NDArray[np.int64]:
         """The test documents."""
         return np.flatnonzero(self.graph.split == TEST)
+
+    @property
+    def truth(self) -> NDArray[np.int64]:
+        """Class of each test document."""
+        return self.graph.labels[self.test_rows]
 
     def probabilities(self, mode: Mode) -> NDArray[np.float64]:
         """Class probabilities of each test document; each mode is computed once."""
@@ -82,26 +79,24 @@ class TrainedRun:
         """Predicted class of each test document."""
         return np.asarray(self.probabilities(mode).argmax(1))
 
-    @cached_property
-    def truth(self) -> NDArray[np.int64]:
-        """Class of each test document."""
-        return self.graph.labels[self.test_rows]
-
-    @cached_property
-    def scores(self) -> dict[Mode, dict[str, Any]]:
-        """For each inference mode, the scores on the test documents."""
-        return {mode: self.score(mode) for mode in MODES}
-
-    def score(self, mode: Mode) -> dict[str, Any]:
-        """The scores on the test documents in one mode."""
-        return {
-            **self.compared(self.predictions(mode)),
-            **probability_scores(self.truth, self.probabilities(mode)),
-        }
-
     def compared(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
         """Any predictions for the test documents against their classes."""
         return classification_scores(self.truth, predicted, self.corpus.classes)
+
+    def score(self, mode: Mode) -> dict[str, Any]:
+        """The scores on the test documents in one inference mode."""
+        probable = probability_scores(self.truth, self.probabilities(mode))
+        return {**self.compared(self.predictions(mode)), **probable}
+
+    @cached_property
+    def scores(self) -> dict[Mode, dict[str, Any]]:
+        """Those of every mode."""
+        return {mode: self.score(mode) for mode in MODES}
+
+    @property
+    def baselines(self) -> dict[str, dict[str, Any]]:
+        """What a score must beat, beside that of mode ``alone``."""
+        return {"majority": self.compared(majority(self.truth, self.corpus.num_classes))}
 
 
 def train_run(corpus: Corpus, settings: Settings) -> TrainedRun:
@@ -130,7 +125,7 @@ def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedR
         feature_names=prepared.feature_names,
         module=prepared.module,
     )
-    return TrainedRun(stated(model, prepared), prepared.corpus, graph)
+    return TrainedRun(_stated(model, prepared), prepared.corpus, graph)
 
 
 def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
@@ -154,8 +149,9 @@ def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
     groups = Groups.of_plan(plan, graph, rows=rows, columns=columns, ranks=ranks)
     source = None
     if ranks is None or ranks.leads:
-        seeded, secret = RandomSource.seeded, RandomSource.secret
-        source = seeded(settings.seed, "noise") if settings.privacy.reproducible else secret()
+        source = RandomSource.secret()
+        if settings.privacy.reproducible:
+            source = RandomSource.seeded(settings.seed, "noise")
     session = Session(plan, groups, source)
     if settings.training.large_steps:
         from privgcn.auto.train import train as train_auto
@@ -166,30 +162,27 @@ def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
     return train_private(session, settings, module=prepared.module)
 
 
-def stated(
-    model: Model,
-    prepared: PreparedRun,
-    *,
-    public: Sequence[Fact] = (),
-    featurizers: Sequence[Featurizer] = (),
-) -> Model:
-    """The model with its statement, where it was trained with privacy.
+def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
+    encoder = prepared.featurizer
+    if not prepared.corpus.facts.classes_declared or not isinstance(encoder, PublicVectors):
+        return None
+    return encoder.names_encoded(prepared.corpus.classes)
 
-    A search has further ``public`` facts, and other ``featurizers`` that had a say.
-    """
-    released, corpus = model.released, prepared.corpus
+
+def _stated(model: Model, prepared: PreparedRun) -> Model:
+    """The model with its statement, where it was trained with privacy."""
+    released, featurizer = model.released, prepared.featurizer
     if released.plan is None:
         return model
-    public = [*public, *assumed_public(corpus, prepared.featurizer)]
+    public = [*prepared.public, *assumed_public(prepared.corpus, featurizer)]
     if released.title is not None:
         public.append(Fact("own_module", detail=released.title))
-    gaps = [not_covered(corpus, each) for each in (prepared.featurizer, *featurizers)]
     weights, settings = released.serialised(), bound_settings(model.settings)
     statement = PrivacyStatement.of(
         released.plan,
         releasable=released.releasable,
         assumed_public=public,
-        not_covered=[*chain(*gaps), *prepared.gaps],
+        not_covered=[*not_covered(prepared.corpus, featurizer), *prepared.gaps],
         model_sha256=model_sha256(weights, model.record, settings),
     )
     return replace(model, statement=statement)
@@ -223,39 +216,31 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
     Guarantees:
         The private documents of a private run are not trained on again.
     """
-    corpus, settings = run.corpus, run.settings
+    corpus, released = run.corpus, run.model.released
     table = {
         "dataset": corpus.name,
         "synthetic": corpus.facts.synthetic,
         "features": run.model.featurizer.dimension,
         "classes": list(corpus.classes),
         "modes": run.scores,
-        "baselines": baselines(run),
+        "baselines": run.baselines,
     }
-    if not (run.truth >= 0).any():
-        return table
-    if settings.privacy is None:
+    if (run.truth >= 0).any() and released.settings.privacy is not None:
+        table["deploy"] = _deployment(run)
+    elif (run.truth >= 0).any():
         progress.begin("references")
         table["references"] = {
-            mode: {"best": each["best"], "scores": _headlines(run, each["predicted"])}
-            for mode, each in references(run.graph, settings, run.model.released).items()
+            mode: {
+                "best": each["best"],
+                "scores": {n: run.compared(found) for n, found in each["predicted"].items()},
+            }
+            for mode, each in references(run.graph, released.settings, released).items()
         }
-    else:
-        table["deploy"] = _deployment(run)
     return table
 
 
-def _headlines(run: TrainedRun, predicted: Mapping[str, Classes]) -> dict[str, Any]:
-    keys = (*HEADLINE, "documents", "intervals")
-    tables = {name: run.compared(classes) for name, classes in predicted.items()}
-    return {name: {key: table[key] for key in keys} for name, table in tables.items()}
-
-
 def _deployment(run: TrainedRun) -> dict[str, Any]:
-    """Which covered mode does better on the validation documents, asked with the test ones.
-
-    Where there are none, the test documents decide, and the record says so.
-    """
+    """Which covered mode is right more often on validation documents, else on the test ones."""
     graph, test, edges = run.graph, run.test_rows, run.graph.edges.size > 0
     checked = np.flatnonzero((graph.split == VALIDATION) & (graph.labels >= 0))
     if not len(checked):
@@ -270,39 +255,29 @@ def _deployment(run: TrainedRun) -> dict[str, Any]:
     return {**better, "decided_by": "validation", "edges": edges}
 
 
-def baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
-    """What a result must beat, beside the score of mode ``alone``."""
-    return _headlines(run, {"majority": majority(run.truth, len(run.corpus.classes))})
-
-
 def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
     """Scores of a model and of the same training with other seeds: how much is luck.
 
     The model is that of the first seed, which the settings name before anything is trained.
-    The others are trained, scored and forgotten; nobody chooses among them.
-
-    Returns:
-        The seeds; for each mode and score, the values with mean, deviation and interval; and
-        what publishing all of them would cost together, at the plan's delta.
+    The others are scored and forgotten; nobody chooses among them. Publishing all of them would
+    cost ``composed_epsilon``, at the plan's delta.
     """
-    first, model, plan = run.settings.seed, run.model, run.model.released.plan
-    seeds, tables = list(range(first, first + count)), [run.scores]
+    model, plan = run.model, run.model.released.plan
+    first, tables = model.settings.seed, [run.scores]
+    seeds = list(range(first, first + count))
     for seed in seeds[1:]:
         other = prepare(
             run.corpus,
-            run.settings.changed({"seed": seed}),
+            model.settings.changed({"seed": seed}),
             module=model.module,
             featurizer=model.featurizer,
         )
         tables.append(train(other, run.graph).scores)
-    return {
-        "seeds": seeds,
-        "model": first,
-        "modes": _over_tables(tables, int((run.truth >= 0).sum())),
-        "composed_epsilon": None
-        if plan is None
-        else epsilon_of_events([plan.event] * count, delta=plan.delta, accountant="pld"),
-    }
+    cost = None
+    if plan is not None:
+        cost = epsilon_of_events([plan.event] * count, delta=plan.delta, accountant="pld")
+    modes = _over_tables(tables, int((run.truth >= 0).sum()))
+    return {"seeds": seeds, "model": first, "modes": modes, "composed_epsilon": cost}
 
 
 def cross_validate(
@@ -318,27 +293,14 @@ def cross_validate(
 ) -> dict[str, Any]:
     """Scores of a recipe over folds: each document is a test document once.
 
-    Every fold trains on most of the documents, and all folds together on each document several
-    times. So this is for non-private training, and for documents that are public.
-
-    Args:
-        corpus: Documents with labels; their split is not used. Documents of one owner stay
-            together.
-        folds: How many.
-        epsilon: The privacy budget of each fold, to see what a budget does to public
-            documents; needs ``public``.
-        recipe: As in ``GraphClassifier``.
-        features: As in ``GraphClassifier``.
-        seed: Of the folds and of training.
-        settings: Further settings by dotted name.
-        public: Your word that the documents are public.
+    The folds together train on each document several times, so this is for training without
+    privacy, and for documents that are ``public``, by your word: then ``epsilon`` is the budget
+    of each fold. Documents of one owner stay together; their split is not used. ``recipe``,
+    ``features`` and ``settings`` are as in ``GraphClassifier``.
 
     Returns:
         For each inference mode and score: the values of the folds, their mean, sample standard
         deviation and 95 % interval; and the number of documents.
-
-    Raises:
-        PrivacyContractError: A budget without ``public``: no epsilon would count the folds.
 
     Examples:
         >>> from privgcn import cross_validate, load_corpus
@@ -349,7 +311,7 @@ def cross_validate(
         >>> len(table["own-graph"]["micro_f1"]["values"])
         2
     """
-    changes = {**({} if features is None else {"features.kind": features}), **(settings or {})}
+    changes = {"features.kind": features, **(settings or {})}
     chosen = make_settings(recipe, epsilon=epsilon, seed=seed, changes=changes)
     if chosen.privacy is not None and not public:
         raise PrivacyContractError(
@@ -404,10 +366,3 @@ def _gather(graph: DocumentGraph, ranks: Ranks) -> None:
         total = ranks.sum(graph.features[block].astype(np.float64))
         if ranks.leads:
             graph.features[block] = total
-
-
-def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
-    encoder = prepared.featurizer
-    if not prepared.corpus.facts.classes_declared or not isinstance(encoder, PublicVectors):
-        return None
-    return encoder.names_encoded(prepared.corpus.classes)

@@ -32,7 +32,6 @@ from privgcn.config import (
 )
 from privgcn.data import TRAIN, VALIDATION, Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, shown
-from privgcn.features import Featurizer
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism import RandomSource
 from privgcn.mechanism.fixed_point import Grid
@@ -40,21 +39,21 @@ from privgcn.mechanism.noise import noisy
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.selection import MOST_CANDIDATES, RunCount, calibrated_search
 from privgcn.privacy.statement import Fact
-from privgcn.runs.model import Model
 from privgcn.runs.prepare import PreparedRun, graph_of, prepare, units_in
-from privgcn.runs.train import TrainedRun, fit, stated
+from privgcn.runs.train import TrainedRun, not_covered, train
 
 Space: TypeAlias = Mapping[str, Sequence[Any]]
-"""Values to try for some settings; every combination is a candidate, all equally likely."""
+"""Values to try for some settings; all combinations are candidates, equally likely."""
 
 # Settings that a search may vary. The others decide what is promised, or what is read: all
 # candidates protect the same units, divided into the same groups.
 _SECTIONS = ("features.", "model.", "training.", "prediction.")
 
+_RATES: Space = {"training.learning_rate": PAPER_LEARNING_RATES}
 DEFAULT_SPACES: dict[str, Space] = {
     "auto": {"training.noise_scale": (0.4, 0.8, 1.6)},
-    "paper-full": {"training.learning_rate": PAPER_LEARNING_RATES},
-    "paper-split": {"training.learning_rate": PAPER_LEARNING_RATES},
+    "paper-full": _RATES,
+    "paper-split": _RATES,
 }
 
 
@@ -62,12 +61,9 @@ def search_space(recipe: str, file: Path | None, tries: Sequence[str]) -> Space:
     """The space of a file and of ``a.b=c,d`` assignments; else the recipe's own."""
     choices: dict[str, Any] = {} if file is None else read_settings(file)
     for text in tries:
-        name, separator, values = text.partition("=")
-        value = parse_assignment(f"{name}=[{values}]")[1] if separator else values
-        if not isinstance(value, list):
-            # Not TOML: plain words, separated by commas.
-            value = [parse_assignment(f"{name}={one}")[1] for one in values.split(",")]
-        choices[name.strip()] = value
+        name, _, values = text.partition("=")
+        each = [parse_assignment(f"{name}={value}")[1] for value in values.split(",")]
+        choices[name.strip()] = each
     if not choices and recipe not in DEFAULT_SPACES:
         raise ConfigError(
             f"Recipe '{recipe}' has no search space of its own. Name an epsilon and a "
@@ -93,17 +89,16 @@ def combinations(space: Space) -> list[dict[str, Any]]:
             f"A search must have 2 to {MOST_CANDIDATES} candidates. Got {shown(size)}. "
             'Name values to try, such as --try "training.noise_scale=0.4,0.8,1.6".'
         )
-    values = itertools.product(*space.values())
-    return [dict(zip(space, each, strict=True)) for each in values]
+    return [
+        dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())
+    ]
 
 
 def in_words(space: Space) -> str:
     """A space as a release may tell it: not where a file lies on this machine."""
 
     def word(value: Any) -> str:
-        if isinstance(value, Mapping):
-            return str({name: word(each) for name, each in value.items()})
-        return PureWindowsPath(value).name if isinstance(value, str) else str(value)
+        return PureWindowsPath(str(value)).name
 
     return "; ".join(f"{name} from {', '.join(map(word, v))}" for name, v in space.items())
 
@@ -114,12 +109,6 @@ class Candidate(NamedTuple):
     prepared: PreparedRun
     graph: DocumentGraph
     changes: dict[str, Any]
-
-    @property
-    def plan(self) -> PrivacyPlan:
-        """What its guarantee rests on."""
-        assert self.prepared.plan is not None
-        return self.prepared.plan
 
 
 def search(
@@ -133,8 +122,7 @@ def search(
     """Trains a secret number of random candidates and returns the best, with its values.
 
     The epsilon of ``settings`` is that of the whole search. ``public_validation`` is the user's
-    word that validation documents are public: they are scored without noise, with the edges
-    among them.
+    word that validation documents are public: they are scored without noise, with their edges.
 
     Guarantees:
         Together, all runs and the choice among them cost at most the settings' epsilon, for
@@ -144,18 +132,17 @@ def search(
     """
     candidates = make_candidates(corpus, settings, space, count, public=public_validation)
     source = RandomSource.secret()
-    best: tuple[float, Candidate, Model] | None = None
+    best: tuple[float, TrainedRun, dict[str, Any]] | None = None
     for _ in range(count.draw(source)):
         candidate = candidates[int(source.words(1)[0] % np.uint64(len(candidates)))]
-        model = trained(candidate)
-        result = score(candidate, model, source)
+        run = train(candidate.prepared, candidate.graph)
+        result = score(run, source)
         # Of equal scores the first one stays. Runs are alike, so that is a fair choice among
         # equals: an order of all outcomes, as the bound needs it.
         if best is None or result > best[0]:
-            best = (result, candidate, model)
+            best = result, run, candidate.changes
     assert best is not None  # the law of the number of runs gives at least one
-    _, candidate, model = best
-    return winner(candidate, model, space, candidates), candidate.changes
+    return best[1:]
 
 
 def make_candidates(
@@ -163,54 +150,53 @@ def make_candidates(
 ) -> list[Candidate]:
     """All candidates with their plans, documents encoded once for each kind of features.
 
-    Everything is prepared for every candidate before the first run, so that neither
-    mistakes nor features tell which candidates were drawn.
+    All is prepared before the first run: neither mistakes nor features tell which were drawn.
     """
     privacy, epsilon = _check_search(corpus, settings, space, public)
-    encoded: dict[str, tuple[Featurizer, DocumentGraph]] = {}
-    drafts = []
+    encoded: dict[str, tuple[PreparedRun, DocumentGraph]] = {}
+    drafts, plans = [], list[PrivacyPlan]()
     for changes in combinations(space):
-        candidate = settings.changed({**changes, **_noise_changes(1.0)})
+        candidate = settings.changed({**changes, **_noise(1.0)})
         key = candidate.features.model_dump_json()
-        featurizer = encoded[key][0] if key in encoded else None
-        prepared = prepare(corpus, candidate, featurizer=featurizer)
-        if featurizer is None:
-            graph = graph_of(corpus, prepared.featurizer, candidate)
-            encoded[key] = prepared.featurizer, graph
+        known = encoded[key][0].featurizer if key in encoded else None
+        prepared = prepare(corpus, candidate, featurizer=known)
+        assert prepared.plan is not None  # there is an epsilon
+        if key not in encoded:
+            encoded[key] = prepared, graph_of(corpus, prepared.featurizer, candidate)
         drafts.append(Candidate(prepared, encoded[key][1], changes))
+        plans.append(prepared.plan)
     selection, trainings = calibrated_search(
         epsilon,
-        [each.plan.training for each in drafts],
+        [plan.training for plan in plans],
         count,
         validation_units=0 if public else units_in(corpus, VALIDATION, privacy.unit),
         delta=privacy.delta,
     )
+    # What the features of any candidate learned may have decided the search.
+    gaps = [
+        fact for made, _ in encoded.values() for fact in not_covered(corpus, made.featurizer)
+    ]
     noises = [training.noise_multiplier for training in trainings]
-    # What a plan refuses to be chosen by is refused here, before the first run.
     return [
         draft._replace(
             prepared=replace(
                 draft.prepared,
-                plan=replace(draft.plan, noise_multiplier=each, selection=selection),
-                settings=draft.prepared.settings.changed(_noise_changes(each)),
+                # What a plan refuses to be chosen by is refused here, before the first run.
+                plan=replace(plan, noise_multiplier=noise, selection=selection),
+                settings=draft.prepared.settings.changed(_noise(noise)),
+                public=(Fact("search_candidates", detail=in_words(space)),),
+                gaps=tuple(gaps),
             )
         )
-        for draft, each in zip(drafts, noises, strict=True)
+        for draft, plan, noise in zip(drafts, plans, noises, strict=True)
     ]
 
 
-def trained(candidate: Candidate) -> Model:
-    """One run of a candidate, with fresh noise."""
-    prepared = candidate.prepared
-    released = fit(prepared, candidate.graph)
-    return Model(released, prepared.featurizer, prepared.classes)
-
-
-def score(candidate: Candidate, model: Model, source: RandomSource) -> float:
+def score(run: TrainedRun, source: RandomSource) -> float:
     """How many validation documents (or owners) a run gets right, noisy unless public."""
-    selection = candidate.plan.selection
-    noise = None if selection is None else selection.score
-    right = right_answers(candidate, model, public=noise is None)
+    plan = run.model.released.plan
+    noise = None if plan is None or plan.selection is None else plan.selection.score
+    right = right_answers(run, public=noise is None)
     if noise is None:
         return float(right.sum())
     grid = Grid.of(noise.noise_multiplier, len(right))
@@ -218,7 +204,7 @@ def score(candidate: Candidate, model: Model, source: RandomSource) -> float:
     return float(noisy(whole.sum(keepdims=True), grid, source)[0])
 
 
-def right_answers(candidate: Candidate, model: Model, *, public: bool) -> NDArray[np.float64]:
+def right_answers(run: TrainedRun, *, public: bool) -> NDArray[np.float64]:
     """For each validation document (or owner) 1 where a run is right, 0 where it is wrong.
 
     Guarantees:
@@ -226,40 +212,21 @@ def right_answers(candidate: Candidate, model: Model, *, public: bool) -> NDArra
         one moves the sum by at most 1, and so does an owner, who counts by the fraction
         of own documents that are right. It is the same for removing and for replacing.
     """
-    graph = candidate.graph
+    graph, plan = run.graph, run.model.released.plan
     rows = np.flatnonzero(graph.split == VALIDATION)
     mode: Mode = "own-graph" if public else "alone"
-    guesses = model.scores(graph, rows, mode).argmax(-1)
+    guesses = run.model.scores(graph, rows, mode).argmax(-1)
     right = np.asarray(guesses == graph.labels[rows], np.float64)
-    person = candidate.plan.unit == "person"
-    if public or not person or graph.owners is None:
+    if public or plan is None or plan.unit != "person" or graph.owners is None:
         return right
     _, owner = np.unique(graph.owners[rows], return_inverse=True)
     fractions: NDArray[np.float64] = np.bincount(owner, right) / np.bincount(owner)
     return fractions
 
 
-def winner(
-    candidate: Candidate, model: Model, space: Space, candidates: Sequence[Candidate]
-) -> TrainedRun:
-    """The run that won, with its statement."""
-    prepared = candidate.prepared
-    # What a candidate's features learned may have decided the search, winner or not.
-    stated_model = stated(
-        model,
-        prepared,
-        public=[Fact("search_candidates", detail=in_words(space))],
-        featurizers=[each.prepared.featurizer for each in candidates],
-    )
-    return TrainedRun(stated_model, prepared.corpus, candidate.graph)
-
-
-def _noise_changes(noise_multiplier: float) -> dict[str, Any]:
-    return {
-        "privacy.epsilon": None,
-        "privacy.noise_multiplier": noise_multiplier,
-        "privacy.accountant": "rdp",
-    }
+def _noise(multiplier: float) -> dict[str, Any]:
+    values = {"epsilon": None, "noise_multiplier": multiplier, "accountant": "rdp"}
+    return {f"privacy.{name}": value for name, value in values.items()}
 
 
 def _check_search(
@@ -270,8 +237,7 @@ def _check_search(
     if privacy is None or privacy.epsilon is None or privacy.noise_multiplier is not None:
         raise ConfigError(
             "A search must have an epsilon, from which the noise of all its runs follows. Add "
-            "--epsilon 1 and leave out privacy.noise_multiplier. Searches without privacy are "
-            "experiments: 'privgcn reproduce'."
+            "--epsilon 1 and leave out privacy.noise_multiplier."
         )
     if privacy.reproducible:
         raise ConfigError(
@@ -280,8 +246,8 @@ def _check_search(
         )
     if privacy.accountant not in (None, "rdp"):
         raise ConfigError(
-            f"The 'privacy.accountant' of a search must be rdp, the only one that bounds a "
-            f"choice among runs. Got {privacy.accountant!r}. Leave it out."
+            "The 'privacy.accountant' of a search must be rdp, which bounds a choice of runs. "
+            f"Got {privacy.accountant!r}. Leave it out."
         )
     if len(corpus.validation) == 0:
         raise DataError(
@@ -289,17 +255,16 @@ def _check_search(
             "Mark some with 'validation' in the column 'split'."
         )
     if public and corpus.owners is not None:
-        training = corpus.owners[corpus.split == TRAIN]
-        if np.isin(corpus.owners[corpus.split == VALIDATION], training).any():
+        training, other = (corpus.owners[corpus.split == s] for s in (TRAIN, VALIDATION))
+        if np.isin(other, training).any():
             raise PrivacyContractError(
-                "Public validation documents must share no owner with training documents. Some "
-                "do: what is public about an owner reveals something of the owner's protected "
-                "documents. Split by owner, or leave out --public-validation."
+                "Public validation documents must share no owner with training documents: they "
+                "reveal something of them. Split by owner, or leave out --public-validation."
             )
     varied = [name for name in space if name.startswith("prediction.")]
     if varied and not public:
         raise ConfigError(
-            f"The setting '{varied[0]}' can be searched over with --public-validation only: "
-            "private validation documents are scored one by one, where it has no influence."
+            f"The setting '{varied[0]}' must be searched over with --public-validation only: "
+            "it has no influence on private validation documents, scored one by one."
         )
     return privacy, privacy.epsilon
