@@ -28,6 +28,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from privgcn.errors import PrivGCNError
+from privgcn.runs.run import verify
+
 PRIVGCN = [sys.executable, "-m", "privgcn"]
 RANKS = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
 COMMON = ["--delta", "1e-3", "--features", "hashing", "--quiet", "--out", "made/run"]
@@ -110,9 +113,10 @@ def wrong(folder: Path, *, overwritten: bool = False) -> Iterator[str]:
         yield "both the earlier run and the new one are lost"
     for manifest in folder.glob("**/manifest.json"):
         # Whatever says that it is whole, drafts included.
-        code, errors = run([*PRIVGCN, "verify", str(manifest.parent)], folder)
-        if code != 0:
-            yield f"{manifest.parent.relative_to(folder)} is not whole: {errors[-200:]}"
+        try:
+            verify(manifest.parent)
+        except PrivGCNError as error:
+            yield f"{manifest.parent.relative_to(folder)} is not whole: {error}"
     for record in folder.glob("made/run/*.json"):
         json.loads(record.read_text())
     lines = charged(folder)

@@ -32,6 +32,7 @@ def plan_of(
     *,
     by: str = "document",
     groups: int | None = None,
+    seed: int = 0,
     unit: str | None = None,
     relation: str = "remove",
     noise: float = 1.0,
@@ -43,7 +44,7 @@ def plan_of(
     """A plan over all documents: each document or owner a group, or random groups."""
     members = len(graph) if by == "document" else len(np.unique(graph.owners))
     count = members if groups is None else groups
-    kind = {"kind": "each"} if groups is None else {"kind": "random", "seed": 0}
+    kind = {"kind": "each"} if groups is None else {"kind": "random", "seed": seed}
     kind = {"kind": "single"} if groups == 1 else kind
     sampling = sampling if probability is None else "poisson"
     return PrivacyPlan(

@@ -1,10 +1,5 @@
 """Settings: rules, files and assignments; what is wrong is named in one line."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from privgcn.config import (
@@ -26,7 +21,7 @@ from privgcn.errors import ConfigError, DataError, PrivacyContractError
         ("privacy.epsilon", float("inf"), "'privacy.epsilon' .*finite"),
     ],
 )
-def test_a_wrong_setting_is_named(name: str, value: object, rule: str) -> None:
+def test_a_wrong_setting_is_named(name, value, rule):
     with pytest.raises(ConfigError, match=rule):
         Settings().changed({name: value})
 
@@ -39,12 +34,12 @@ def test_a_wrong_setting_is_named(name: str, value: object, rule: str) -> None:
         {"model.kind": "mlp"},
     ],
 )
-def test_settings_that_do_not_fit_together_are_refused(change: dict[str, Any]) -> None:
+def test_settings_that_do_not_fit_together_are_refused(change):
     with pytest.raises(ConfigError, match="do not fit together"):
         make_settings("auto", epsilon=1.0, changes=change)
 
 
-def test_assignments_read_toml_values_or_plain_words() -> None:
+def test_assignments_read_toml_values_or_plain_words():
     assert parse_assignment("a.b=1e-3") == ("a.b", 0.001)
     assert parse_assignment("privacy.parts=each") == ("privacy.parts", "each")
     assert parse_assignment("x=[1, 2]") == ("x", [1, 2])
@@ -52,7 +47,7 @@ def test_assignments_read_toml_values_or_plain_words() -> None:
         parse_assignment("nonsense")
 
 
-def test_a_settings_file_becomes_dotted_names_given_once(tmp_path: Path) -> None:
+def test_a_settings_file_becomes_dotted_names_given_once(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text("seed = 3\n[training]\nepochs = 7\n[features.options]\ndimension = 64\n")
     assert read_settings(path) == {
@@ -79,9 +74,7 @@ def test_a_settings_file_becomes_dotted_names_given_once(tmp_path: Path) -> None
         (f"{'a' * 5_000} = 1", "There is no setting"),
     ],
 )
-def test_a_hostile_settings_file_is_one_short_line(
-    tmp_path: Path, text: str, words: str
-) -> None:
+def test_a_hostile_settings_file_is_one_short_line(tmp_path, text, words):
     path = tmp_path / "settings.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=words) as caught:
@@ -89,7 +82,7 @@ def test_a_hostile_settings_file_is_one_short_line(
     assert len(str(caught.value)) < 1_000
 
 
-def test_the_papers_settings_are_the_papers() -> None:
+def test_the_papers_settings_are_the_papers():
     plain = make_settings("plain", optimizer="sgd")
     assert (plain.model.kind, plain.model.hidden, plain.model.dropout) == ("gcn", 32, 0.5)
     assert (plain.training.epochs, plain.training.learning_rate) == (2000, 0.01)
@@ -103,7 +96,7 @@ def test_the_papers_settings_are_the_papers() -> None:
         make_settings("paper-full")
 
 
-def test_an_epsilon_beside_a_noise_multiplier_is_never_dropped() -> None:
+def test_an_epsilon_beside_a_noise_multiplier_is_never_dropped():
     settings = make_settings(epsilon=0.1, changes={"privacy.noise_multiplier": 0.5})
     assert settings.privacy is not None
     assert settings.privacy.epsilon == 0.1

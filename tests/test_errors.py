@@ -1,13 +1,11 @@
 """Messages of errors: one line that a screen holds, whatever a file contained."""
 
-from __future__ import annotations
-
 import pickle
 
 from privgcn.errors import LONGEST_MESSAGE, ConfigError, PrivGCNError
 
 
-def test_a_message_is_one_line_and_loses_its_middle_when_long() -> None:
+def test_a_message_is_one_line_and_loses_its_middle_when_long():
     said = str(ConfigError("The rule.\n" + "\0" * 20_000 + "\tThe remedy."))
     assert len(said) <= LONGEST_MESSAGE
     assert said.startswith(r"The rule.\n\x00")

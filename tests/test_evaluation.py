@@ -1,10 +1,7 @@
 """Scores are scikit-learn's, intervals those of the books, and references compare."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +28,7 @@ SETTINGS = make_settings("plain", changes={"training.epochs": 30})
 LINEAR = "logistic regression"
 
 
-def test_scores_are_scikit_learns() -> None:
+def test_scores_are_scikit_learns():
     rng = np.random.default_rng(0)
     truth, predicted = rng.integers(0, 4, 200), rng.integers(0, 4, 200)
     scores = classification_scores(truth, predicted, ["a", "b", "c", "d"])
@@ -43,7 +40,7 @@ def test_scores_are_scikit_learns() -> None:
     assert [row["class"] for row in scores["per_class"]] == ["a", "b", "c", "d"]
 
 
-def test_only_labels_and_classes_that_occur_count() -> None:
+def test_only_labels_and_classes_that_occur_count():
     scores = classification_scores(np.array([0, -1, 1]), np.array([0, 0, 0]), ["a", "b"])
     assert (scores["documents"], scores["accuracy"]) == (2, 0.5)
     nothing = classification_scores(np.array([-1, -1]), np.array([0, 1]), ["a", "b"])
@@ -53,7 +50,7 @@ def test_only_labels_and_classes_that_occur_count() -> None:
     assert classification_scores(truth, truth, ["a", "b", "never"])["macro_f1"] == 1.0
 
 
-def test_log_loss_is_scikit_learns_and_calibration_that_of_its_bins() -> None:
+def test_log_loss_is_scikit_learns_and_calibration_that_of_its_bins():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(4), 500)
     truth = rng.integers(-1, 4, 500)
@@ -77,7 +74,7 @@ def test_log_loss_is_scikit_learns_and_calibration_that_of_its_bins() -> None:
     assert 30 < certain["log_loss"] < 40
 
 
-def test_the_mode_that_is_right_more_often_is_the_better_one() -> None:
+def test_the_mode_that_is_right_more_often_is_the_better_one():
     truth = np.zeros(20, np.int64)
     alone, own = np.where(np.arange(20) < 10, 0, 1), np.where(np.arange(20) < 3, 1, 0)
     made = better_mode(truth, alone, own)
@@ -88,7 +85,7 @@ def test_the_mode_that_is_right_more_often_is_the_better_one() -> None:
     assert (same["mode"], same["p_value"], same["documents"]) == ("alone", 1.0, 1)
 
 
-def test_the_baseline_knows_nothing_of_training() -> None:
+def test_the_baseline_knows_nothing_of_training():
     assert majority(np.array([2, 2, 2, 0, -1]), 3).tolist() == [2] * 5
 
 
@@ -100,20 +97,18 @@ def test_the_baseline_knows_nothing_of_training() -> None:
         (20, 20, 0.8389, 1.0),
     ],
 )
-def test_wilson_has_published_values(
-    right: int, documents: int, low: float, high: float
-) -> None:
+def test_wilson_has_published_values(right, documents, low, high):
     assert wilson(right, documents) == pytest.approx((low, high), abs=5e-5)
 
 
-def _scores(seed: int, documents: int, right: float) -> dict[str, Any]:
+def _scores(seed, documents, right):
     rng = np.random.default_rng(seed)
     truth = rng.choice(4, documents, p=[0.55, 0.25, 0.15, 0.05])
     predicted = np.where(rng.random(documents) < right, truth, rng.integers(0, 4, documents))
     return classification_scores(truth, predicted, ["a", "b", "c", "d"])
 
 
-def test_the_bootstrap_covers_the_macro_f1_of_many_documents() -> None:
+def test_the_bootstrap_covers_the_macro_f1_of_many_documents():
     true = _scores(0, 200_000, 0.6)["macro_f1"]
     inside = 0
     for seed in range(1, 101):
@@ -123,7 +118,7 @@ def test_the_bootstrap_covers_the_macro_f1_of_many_documents() -> None:
     assert 88 <= inside <= 100
 
 
-def test_every_headline_score_lies_in_its_interval_which_is_the_same_again() -> None:
+def test_every_headline_score_lies_in_its_interval_which_is_the_same_again():
     scores = _scores(3, 300, 0.7)
     confusion = np.array(scores["confusion"])
     intervals = scores["intervals"]
@@ -135,7 +130,7 @@ def test_every_headline_score_lies_in_its_interval_which_is_the_same_again() -> 
     assert bootstrap_macro_f1(np.diag([5, 5, 0])) == (1.0, 1.0), "a class that never occurs"
 
 
-def test_seeds_give_mean_deviation_and_interval() -> None:
+def test_seeds_give_mean_deviation_and_interval():
     summary = over_seeds([0.31, 0.41, 0.47], 300)
     assert summary["mean"] == pytest.approx(0.3967, abs=1e-4)
     assert summary["std"] == pytest.approx(0.0808, abs=1e-4)
@@ -149,7 +144,7 @@ def test_seeds_give_mean_deviation_and_interval() -> None:
     assert over_seeds([0.5], 100)["std"] is None
 
 
-def _graph(*, noise: float, alike: float, seed: int = 0) -> DocumentGraph:
+def _graph(*, noise, alike, seed=0):
     """Two classes: features with noise, and edges of which a fraction joins documents alike."""
     rng = np.random.default_rng(seed)
     labels = np.arange(600) % 2
@@ -175,9 +170,7 @@ def _graph(*, noise: float, alike: float, seed: int = 0) -> DocumentGraph:
     ],
     ids=["edges help", "edges harm"],
 )
-def test_the_best_reference_uses_edges_where_they_help(
-    noise: float, alike: float, best: str, worse: str
-) -> None:
+def test_the_best_reference_uses_edges_where_they_help(noise, alike, best, worse):
     graph = _graph(noise=noise, alike=alike)
     made = references(graph, SETTINGS)["own-graph"]
     assert set(made["predicted"]) == {"gcn", *HOPS}
@@ -187,15 +180,13 @@ def test_the_best_reference_uses_edges_where_they_help(
     assert right[best] > right[worse] + 0.1
 
 
-def test_references_follow_from_what_they_may_see_and_repeat_no_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_references_follow_from_what_they_may_see_and_repeat_no_training(monkeypatch):
     from privgcn.sgd import train
 
     graph, plain = _graph(noise=1.0, alike=0.7), train.train_plain
     settings = SETTINGS.changed({"training.epochs": 2})
     own = plain(graph.induced(np.flatnonzero(graph.split == TRAIN)), None, settings)
-    networks: list[int] = []
+    networks = []
     monkeypatch.setattr(
         train, "train_plain", lambda *r: networks.append(r[2].seed) or plain(*r)
     )
@@ -214,7 +205,7 @@ def test_references_follow_from_what_they_may_see_and_repeat_no_training(
     np.testing.assert_array_equal(first, second, "alone sees no edges")
 
 
-def test_documents_with_one_class_or_without_validation_have_references() -> None:
+def test_documents_with_one_class_or_without_validation_have_references():
     graph = _graph(noise=0.6, alike=0.5)
     settings = SETTINGS.changed({"training.epochs": 1})
     split = np.where(graph.split == VALIDATION, TRAIN, graph.split).astype(np.int8)

@@ -1,7 +1,5 @@
 """Files are written whole or not at all, and read only if they are what they seem."""
 
-from __future__ import annotations
-
 import os
 import resource
 import tracemalloc
@@ -13,7 +11,7 @@ from privgcn.errors import ConfigError, DataError
 from privgcn.files import data_folder, read_bounded, write_atomically
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "deep" / "file.txt"
     write_atomically(path, "one")
     write_atomically(path, b"two")
@@ -30,7 +28,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["file.txt"]
 
 
-def test_only_a_regular_file_of_bounded_size_is_read(tmp_path: Path) -> None:
+def test_only_a_regular_file_of_bounded_size_is_read(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(bytes(10))
     os.mkfifo(tmp_path / "pipe")
@@ -57,13 +55,11 @@ def test_only_a_regular_file_of_bounded_size_is_read(tmp_path: Path) -> None:
 
 # hazard 26
 @pytest.mark.parametrize("umask", [0, 0o022])
-def test_a_file_is_born_with_its_permissions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int
-) -> None:
-    modes: list[int] = []
+def test_a_file_is_born_with_its_permissions(tmp_path, monkeypatch, umask):
+    modes = []
     replace = os.replace
 
-    def watched(draft: Path, path: Path) -> None:
+    def watched(draft, path):
         modes.append(draft.stat().st_mode & 0o777)
         replace(draft, path)
 
@@ -81,7 +77,7 @@ def test_a_file_is_born_with_its_permissions(
         assert (tmp_path / name).stat().st_mode & 0o777 == mode
 
 
-def test_where_data_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_data_are_looked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVGCN_DATA", "/here")
     assert data_folder() == Path("/here")
     assert data_folder(tmp_path) == tmp_path

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from brute_force import random_graph
@@ -13,16 +12,16 @@ from privgcn.graph import DocumentGraph, partition, random_groups, scaled_rows
 from privgcn.privacy.plan import PartitionFacts
 
 
-def a_graph(*, sparse: bool = False) -> DocumentGraph:
+def a_graph(*, sparse=False):
     graph = random_graph(40, 6, 3, edges=150, sparse=sparse, owners=9)
     return replace(graph, split=(np.arange(40) % 4).astype(np.int8))
 
 
-def rows_of(graph: DocumentGraph) -> NDArray[np.float32]:
+def rows_of(graph):
     return np.asarray(graph.features if graph.dense else graph.features.toarray())
 
 
-def test_propagation_is_the_definition() -> None:
+def test_propagation_is_the_definition():
     graph = a_graph()
     adjacency = np.eye(40)
     adjacency[graph.edges[0], graph.edges[1]] = adjacency[graph.edges[1], graph.edges[0]] = 1
@@ -34,7 +33,7 @@ def test_propagation_is_the_definition() -> None:
 
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("count", [1, 4, 40, 60])
-def test_subgraphs_are_the_induced_ones_and_no_edge_crosses(count: int, sparse: bool) -> None:
+def test_subgraphs_are_the_induced_ones_and_no_edge_crosses(count, sparse):
     graph = a_graph(sparse=sparse)
     group = np.random.default_rng(1).integers(0, count, 40)
     pieces = graph.subgraphs(group, count)
@@ -52,7 +51,7 @@ def test_subgraphs_are_the_induced_ones_and_no_edge_crosses(count: int, sparse: 
     assert sum(piece.edges.shape[1] for piece in pieces) == within
 
 
-def test_induced_keeps_the_order_that_is_asked_for() -> None:
+def test_induced_keeps_the_order_that_is_asked_for():
     graph, chosen = a_graph(), np.array([7, 3, 30])
     piece = graph.induced(chosen)
     assert np.array_equal(piece.features, graph.features[chosen])
@@ -64,11 +63,11 @@ def test_induced_keeps_the_order_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize("norm", ["none", "l1", "l2"])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_rows_are_scaled_by_themselves(norm: str, sparse: bool) -> None:
+def test_rows_are_scaled_by_themselves(norm, sparse):
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e30, 1e30], [1e-30, 0.0], [-1.0, 1.0]])
     bad = np.array([[np.nan, 1.0], [np.inf, 1.0], [1e300, 0.0]])
     both = np.concatenate([rows, bad])
-    scaled = scaled_rows(csr_array(both) if sparse else both, norm)  # type: ignore[arg-type]
+    scaled = scaled_rows(csr_array(both) if sparse else both, norm)
     scaled = scaled.toarray() if sparse else scaled
     size = {"none": 1.0, "l1": np.abs(rows).sum(1), "l2": np.linalg.norm(rows, axis=1)}[norm]
     expected = rows / np.reshape(np.where(size == 0, 1.0, size), (-1, 1))
@@ -77,7 +76,7 @@ def test_rows_are_scaled_by_themselves(norm: str, sparse: bool) -> None:
     assert scaled.dtype == np.float32
 
 
-def test_random_groups_come_from_seed_and_number_alone() -> None:
+def test_random_groups_come_from_seed_and_number_alone():
     for members, groups in ((10, 3), (10, 10), (7, 1), (100, 13)):
         sizes = np.bincount(random_groups(members, groups, 0), minlength=groups)
         assert (sizes.sum(), sizes.max() - sizes.min() <= 1) == (members, True)
@@ -102,12 +101,12 @@ COLUMNS = {"ward": ["b", "a", "b", "c", "a", "a"], "page": [1, 1, 2, 2, 3, 3]}
         ({"kind": "column", "groups": 3, "column": "ward", "by": "owner"}, [1, 0, 1, 2, 0, 0]),
     ],
 )
-def test_partitions(facts: dict[str, object], expected: list[int]) -> None:
-    made = partition(PartitionFacts(**facts), 6, OWNERS, COLUMNS)  # type: ignore[arg-type]
+def test_partitions(facts, expected):
+    made = partition(PartitionFacts(**facts), 6, OWNERS, COLUMNS)
     assert made.tolist() == expected
 
 
-def test_a_random_partition_by_owner_splits_nobody() -> None:
+def test_a_random_partition_by_owner_splits_nobody():
     facts = PartitionFacts(kind="random", groups=2, by="owner", seed=3)
     group = partition(facts, 6, OWNERS, {})
     assert all(len({*group[owner == OWNERS].tolist()}) == 1 for owner in OWNERS)
@@ -130,8 +129,6 @@ def test_a_random_partition_by_owner_splits_nobody() -> None:
         ),
     ],
 )
-def test_plans_for_other_documents_are_refused(
-    facts: dict[str, object], owners: NDArray[np.int64] | None, message: str
-) -> None:
+def test_plans_for_other_documents_are_refused(facts, owners, message):
     with pytest.raises(PrivacyContractError, match=message):
-        partition(PartitionFacts(**facts), 6, owners, COLUMNS)  # type: ignore[arg-type]
+        partition(PartitionFacts(**facts), 6, owners, COLUMNS)

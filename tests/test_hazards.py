@@ -1,7 +1,5 @@
 """Every known hazard has a test: the table of docs/hazards.md is complete and true."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -14,12 +12,12 @@ TABLE = (TESTS.parent / "docs" / "hazards.md").read_text()
 ROWS = re.findall(r"^\| (\d+) \| (.+?) \| (.+) \|$", TABLE, re.MULTILINE)
 
 
-def test_every_hazard_has_a_row() -> None:
+def test_every_hazard_has_a_row():
     assert [int(number) for number, _, _ in ROWS] == list(range(1, HAZARDS + 1))
 
 
 @pytest.mark.parametrize(("number", "named"), [(row[0], row[2]) for row in ROWS])
-def test_every_test_of_a_hazard_exists(number: str, named: str) -> None:
+def test_every_test_of_a_hazard_exists(number, named):
     names = re.findall(r"`([\w/.]+)::(test_\w+)`", named)
     assert names, f"hazard {number} has no test"
     assert len(names) == named.count("`") / 2

@@ -1,12 +1,9 @@
 """Predictions: what they may look at, and that nothing else moves them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +12,12 @@ from scipy.special import softmax
 from auto.planted import CLASSES, NO_EDGES, auto_settings, planted, trained
 from privgcn import inference
 from privgcn.auto.train import text_scores
-from privgcn.config import MODES, Mode, make_settings
+from privgcn.config import MODES, make_settings
 from privgcn.evaluation import probability_scores
-from privgcn.graph import DocumentGraph
 from privgcn.inference import FEWEST, scores_in_mode
-from privgcn.released import Released
 
 
-def network(kind: str) -> Released:
+def network(kind):
     """A small network, trained without privacy."""
     from privgcn.sgd.train import train_plain
 
@@ -31,18 +26,18 @@ def network(kind: str) -> Released:
 
 
 @pytest.fixture(scope="module", params=["matched", "direct", "gcn", "linear"])
-def model(request: pytest.FixtureRequest) -> Released:
+def model(request):
     if request.param in ("gcn", "linear"):
         return network(request.param)
     return trained(planted(400, 0), auto_settings(prediction__method=request.param))
 
 
 @cache
-def trained_on_many(epsilon: float) -> Released:
+def trained_on_many(epsilon):
     return trained(planted(4000, 0), auto_settings(epsilon))
 
 
-def spoiled(graph: DocumentGraph, rows: slice) -> DocumentGraph:
+def spoiled(graph, rows):
     """Other texts in the place of some documents."""
     features = graph.features.copy()
     features[rows] = features[rows][:, ::-1]
@@ -50,9 +45,7 @@ def spoiled(graph: DocumentGraph, rows: slice) -> DocumentGraph:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_labels_and_split_of_new_documents_have_no_influence(
-    model: Released, mode: Mode
-) -> None:
+def test_labels_and_split_of_new_documents_have_no_influence(model, mode):
     new, rows = planted(120, 2), np.arange(0, 120, 2)
     blank = replace(new, labels=np.full(120, -1), split=np.full(120, 3, np.int8))
     first, second = (scores_in_mode(model, graph, rows, mode) for graph in (new, blank))
@@ -60,7 +53,7 @@ def test_labels_and_split_of_new_documents_have_no_influence(
     np.testing.assert_array_equal(first, second)
 
 
-def test_the_mode_decides_whether_other_documents_are_seen(model: Released) -> None:
+def test_the_mode_decides_whether_other_documents_are_seen(model):
     graph, rows = planted(200, 3), np.arange(80, 200)
     other = spoiled(graph, slice(0, 80))
     same = {
@@ -71,7 +64,7 @@ def test_the_mode_decides_whether_other_documents_are_seen(model: Released) -> N
     assert same == {"alone": True, "own-graph": True, "full-graph": blind}
 
 
-def test_alone_sees_no_other_document(model: Released) -> None:
+def test_alone_sees_no_other_document(model):
     graph, rows = planted(60, 6), np.arange(60)
     before = scores_in_mode(model, graph, rows, "alone")
     for other in (replace(graph, edges=NO_EDGES), spoiled(graph, slice(1, 60))):
@@ -83,7 +76,7 @@ def test_alone_sees_no_other_document(model: Released) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_any_number_of_documents_is_scored_in_any_order(model: Released, mode: Mode) -> None:
+def test_any_number_of_documents_is_scored_in_any_order(model, mode):
     graph, rows = planted(60, 6), np.array([5, 50, 7, 30])
     scores = scores_in_mode(model, graph, rows, mode)
     turned = scores_in_mode(model, graph, rows[::-1], mode)
@@ -96,7 +89,7 @@ def test_any_number_of_documents_is_scored_in_any_order(model: Released, mode: M
         assert scores_in_mode(model, small, rows[:0], mode).shape == (0, CLASSES)
 
 
-def test_direct_prediction_is_that_of_the_weights_in_every_mode() -> None:
+def test_direct_prediction_is_that_of_the_weights_in_every_mode():
     model = trained(planted(100, 0), auto_settings(prediction__method="direct"))
     graph, rows = planted(50, 1), np.arange(10, 30)
     expected = text_scores(model, graph.features[rows])
@@ -106,7 +99,7 @@ def test_direct_prediction_is_that_of_the_weights_in_every_mode() -> None:
 
 @pytest.mark.parametrize("edges", [0, 3])
 @pytest.mark.parametrize("count", [1, 10, FEWEST - 1, FEWEST])
-def test_few_documents_are_answered_as_each_alone(edges: int, count: int) -> None:
+def test_few_documents_are_answered_as_each_alone(edges, count):
     model, new = trained_on_many(1.0), planted(count, 2, edges=edges)
     modes = [scores_in_mode(model, new, np.arange(count), mode) for mode in MODES]
     for scores in modes[1:]:
@@ -115,7 +108,7 @@ def test_few_documents_are_answered_as_each_alone(edges: int, count: int) -> Non
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 @pytest.mark.parametrize("count", [1, 10, 50, 600])
-def test_probabilities_are_hardly_surer_than_right(epsilon: float, count: int) -> None:
+def test_probabilities_are_hardly_surer_than_right(epsilon, count):
     """However many documents are asked together; and they are no worse than those alone."""
     model, new, scores = trained_on_many(epsilon), planted(600, 7), {}
     for mode in ("alone", "own-graph"):
@@ -129,9 +122,7 @@ def test_probabilities_are_hardly_surer_than_right(epsilon: float, count: int) -
     assert losses[1] < losses[0] + 0.03
 
 
-def test_features_on_disk_stay_there_and_are_read_a_few_at_a_time(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_on_disk_stay_there_and_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     from privgcn.auto import train
 
     model, graph = trained(planted(100, 0), auto_settings()), planted(300, 1)
@@ -155,7 +146,7 @@ def test_features_on_disk_stay_there_and_are_read_a_few_at_a_time(
     np.testing.assert_array_equal(alone, text_scores(model, graph.features)[rows])
 
 
-def test_linear_models_predict_without_torch() -> None:
+def test_linear_models_predict_without_torch():
     script = (
         "import sys; import privgcn.auto.train, privgcn.auto.budget, privgcn.inference, "
         "privgcn.evaluation; sys.exit('torch' in sys.modules)"

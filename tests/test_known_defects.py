@@ -1,13 +1,8 @@
 """Every check passes on the code as it is, and notices the defects that break its property."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from known_defects import PROPERTIES, Defect
+from known_defects import PROPERTIES
 from privgcn.privacy import accounting
 
 # Tests of the suite run by themselves.
@@ -25,31 +20,31 @@ DEFECTS = [
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
+def nothing_remembered():
     """No epsilon is taken over from code with another defect."""
     accounting._epsilon.cache_clear()
     yield
     accounting._epsilon.cache_clear()
 
 
-def named(check: Any) -> str:
+def named(check):
     inner = getattr(check, "func", None)
     return check.__name__ if inner is None else f"{inner.__name__} {check.keywords}"
 
 
-def test_there_are_about_sixty_defects_of_twelve_properties() -> None:
+def test_there_are_about_sixty_defects_of_twelve_properties():
     names = [d.name for some in PROPERTIES.values() for d in some]
     assert len(set(names)) == len(names) >= 60
     assert len(PROPERTIES) >= 12
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=named)
-def test_a_check_passes_on_the_code_as_it_is(check: Any) -> None:
+def test_a_check_passes_on_the_code_as_it_is(check):
     check()
 
 
 @pytest.mark.parametrize("planted", DEFECTS)
-def test_a_known_defect_is_noticed(planted: Defect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_defect_is_noticed(planted, monkeypatch):
     planted.plant(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         planted.caught_by()

@@ -1,9 +1,5 @@
 """A run says what it is doing, to whoever watches."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from builders import small_frame, small_settings, write_corpus
@@ -15,24 +11,24 @@ from privgcn.runs.train import train_run
 class Notes:
     """A watcher that remembers."""
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.done: dict[str, tuple[int, int]] = {}
+    def __init__(self):
+        self.names = []
+        self.done = {}
 
-    def begin(self, name: str) -> None:
+    def begin(self, name):
         self.names.append(name)
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done, total):
         self.done[self.names[-1]] = (done, total)
 
 
-def test_a_run_tells_its_stages_in_order_and_counts_its_steps(tmp_path: Path) -> None:
+def test_a_run_tells_its_stages_in_order_and_counts_its_steps(tmp_path):
     notes, silent = Notes(), Notes()
     source = write_corpus(tmp_path / "corpus", small_frame(), [("d0", "d1")])
     with progress.watched(silent), progress.watched(notes):
         run = train_run(load_corpus(source), small_settings())
         for mode in ("alone", "own-graph", "alone"):
-            run.predictions(mode)  # type: ignore[arg-type]
+            run.predictions(mode)
     stages = ["features", "features", "training", "prediction alone", "prediction own-graph"]
     assert [name for name in notes.names if not name.startswith("reading")] == stages
     assert notes.done["training"][1] == 30

@@ -7,7 +7,7 @@ from privgcn.config import Settings
 from privgcn.released import Released
 
 
-def test_the_same_tensors_give_the_same_bytes_in_any_order() -> None:
+def test_the_same_tensors_give_the_same_bytes_in_any_order():
     weight = np.arange(6, dtype=np.float32).reshape(2, 3).T
     bias = np.ones(2, np.float32)
     first = Released("gcn", {"weight": weight, "bias": bias}, Settings())

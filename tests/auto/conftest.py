@@ -3,14 +3,13 @@
 import pytest
 
 from auto.planted import auto_settings, planted, trained
-from privgcn.released import Released
 
 
 @pytest.fixture(scope="session")
-def released() -> Released:
+def released():
     return trained(planted(1500, 0), auto_settings())
 
 
 @pytest.fixture(scope="session")
-def strong() -> Released:
+def strong():
     return trained(planted(4000, 0), auto_settings(8.0))

@@ -1,7 +1,5 @@
 """Advice on a budget reads no data, and names what would be enough."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -11,7 +9,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.plan import Schedule
 
 
-def test_the_plan_is_that_of_recipe_auto() -> None:
+def test_the_plan_is_that_of_recipe_auto():
     made = Budget.of(2000, 5, 1.0, features=1000)
     assert made.plan.units == 2000
     assert made.plan.partition.kind == "each"
@@ -24,7 +22,7 @@ def test_the_plan_is_that_of_recipe_auto() -> None:
     assert person.signal < Budget.of(2000, 5, 1.0).signal
 
 
-def test_more_of_everything_good_raises_the_signal() -> None:
+def test_more_of_everything_good_raises_the_signal():
     base = Budget.of(1000, 5, 1.0, features=1000)
     assert Budget.of(2000, 5, 1.0, features=1000).signal == pytest.approx(2 * base.signal)
     assert Budget.of(1000, 5, 2.0, features=1000).signal > base.signal
@@ -33,7 +31,7 @@ def test_more_of_everything_good_raises_the_signal() -> None:
     assert Budget.of(1000, 5, 1.0, features=1000, delta=1e-7).signal < base.signal
 
 
-def test_the_kind_says_how_many_features_there_are() -> None:
+def test_the_kind_says_how_many_features_there_are():
     assert Budget.of(1000, 5, 1.0) == Budget.of(1000, 5, 1.0, kind="both", features=640)
     assert Budget.of(1000, 5, 1.0, kind="hashing").features == 4096
     assert Budget.of(1000, 5, 1.0, features=1433).kind == "given"
@@ -41,7 +39,7 @@ def test_the_kind_says_how_many_features_there_are() -> None:
         Budget.of(1000, 5, 1.0, kind="transformer")
 
 
-def test_a_hopeless_budget_is_called_so_with_remedies_that_work() -> None:
+def test_a_hopeless_budget_is_called_so_with_remedies_that_work():
     made = Budget.of(300, 10, 1.0, kind="hashing")
     assert made.signal < GUESSING
     assert "300 documents at epsilon 1: expect no better than guessing" in made.advice[0]
@@ -58,20 +56,20 @@ def test_a_hopeless_budget_is_called_so_with_remedies_that_work() -> None:
     assert "people" in Budget.of(300, 10, 1.0, kind="hashing", unit="person").advice[0]
 
 
-def test_an_encoder_is_not_told_to_be_one() -> None:
+def test_an_encoder_is_not_told_to_be_one():
     for kind in ("both", "minilm", "static"):
         made = Budget.of(100, 20, 1.0, kind=kind)
         assert made.signal < ENOUGH
         assert "encoder" not in made.advice[0]
 
 
-def test_a_good_budget_needs_no_advice() -> None:
+def test_a_good_budget_needs_no_advice():
     made = Budget.of(5_000, 3, 4.0)
     assert made.signal >= ENOUGH
     assert made.advice == ()
 
 
-def test_a_signal_is_that_of_the_plan_that_will_run() -> None:
+def test_a_signal_is_that_of_the_plan_that_will_run():
     """Samples of groups bring more noise to the mean than their noise multiplier says."""
     usual = Budget.of(2000, 5, 1.0)
     schedule = Schedule("poisson", 2000, sampling_probability=0.1)
@@ -81,7 +79,7 @@ def test_a_signal_is_that_of_the_plan_that_will_run() -> None:
     assert fewer.signal == pytest.approx(2 * usual.signal)
 
 
-def test_nonsense_is_refused() -> None:
+def test_nonsense_is_refused():
     with pytest.raises(ConfigError):
         Budget.of(100, 5, -1.0)
     with pytest.raises(PrivacyContractError):

@@ -1,10 +1,7 @@
 """The recipe's numbers: class priors and names, step size, constants of moment matching."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +19,6 @@ from privgcn.auto.recipe import (
     undone,
 )
 from privgcn.errors import ConfigError
-from privgcn.released import Released
 
 CLASSES, WIDTH, RATE, SCALE = 8, 60, 50.0, 0.8
 VECTORS = np.random.default_rng(5).normal(size=(CLASSES, WIDTH))
@@ -30,19 +26,19 @@ UNIT = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
 NAMES = (UNIT - UNIT.mean(0)).T
 
 
-def test_names_with_one_vector_are_no_direction() -> None:
+def test_names_with_one_vector_are_no_direction():
     assert centered_names(np.ones((3, 4))) is None
     assert centered_names(np.zeros((3, 4))) is None
 
 
-def test_training_begins_with_a_part_of_the_names() -> None:
+def test_training_begins_with_a_part_of_the_names():
     made = centered_names(VECTORS.astype(np.float32))
     assert made is not None
     np.testing.assert_allclose(made, NAMES, atol=1e-6)
     np.testing.assert_allclose(first_weights(made), 4 * NAMES, atol=1e-5)
 
 
-def test_a_step_along_the_names_is_undone_and_across_them_a_step_is_the_usual_one() -> None:
+def test_a_step_along_the_names_is_undone_and_across_them_a_step_is_the_usual_one():
     direction = label_direction(NAMES, RATE, SCALE)
     gradient = np.random.default_rng(0).normal(size=(WIDTH, CLASSES))
     more = along(gradient, direction)
@@ -52,7 +48,7 @@ def test_a_step_along_the_names_is_undone_and_across_them_a_step_is_the_usual_on
     np.testing.assert_allclose(along(across, direction), 0.0, atol=1e-9)
 
 
-def test_a_step_along_the_names_is_as_long_as_noise_allows() -> None:
+def test_a_step_along_the_names_is_as_long_as_noise_allows():
     """Noise of all steps moves the strength of the names by eight, up to the longest step."""
     length = np.linalg.norm(NAMES)
     for rate, step in ((2.0, 8 * 2.0 / (SCALE * length)), (1e4, 20.0)):
@@ -60,20 +56,20 @@ def test_a_step_along_the_names_is_as_long_as_noise_allows() -> None:
         assert rate * np.square(direction).sum() == pytest.approx(step * length**2)
 
 
-def test_frequent_classes_begin_ahead() -> None:
+def test_frequent_classes_begin_ahead():
     bias = class_bias(np.array([0.64, 0.04, 0.32]), 0.0)
     assert bias.sum() == pytest.approx(0.0)
     assert bias[0] - bias[1] == pytest.approx(0.5 * math.log(16))
     assert not class_bias(np.full(3, 1 / 3), 0.1).any()
 
 
-def test_noise_leaves_no_class_without_a_prior() -> None:
+def test_noise_leaves_no_class_without_a_prior():
     bias = class_bias(np.array([-0.2, 1.1]), 0.05)
     assert np.isfinite(bias).all()
     assert bias[1] - bias[0] == pytest.approx(0.5 * math.log(1.15 / 0.05))
 
 
-def test_balanced_takes_the_bias_off_every_prediction(released: Released) -> None:
+def test_balanced_takes_the_bias_off_every_prediction(released):
     settings = released.settings.changed({"training.balanced": True})
     usual, balanced = (
         MatchingConstants.of(replace(released, settings=each, matching=None))
@@ -87,7 +83,7 @@ def test_balanced_takes_the_bias_off_every_prediction(released: Released) -> Non
 @pytest.mark.parametrize(
     "changes", [{}, {"privacy__relation": "replace"}, {"training__epochs": 7}], ids=str
 )
-def test_noise_over_all_steps_moves_a_score_by_the_noise_scale(changes: dict[str, Any]) -> None:
+def test_noise_over_all_steps_moves_a_score_by_the_noise_scale(changes):
     plan = plan_of(planted(300, 0), auto_settings(**changes))
     for scale in (0.8, 1.5):
         moved = learning_rate(plan, scale) * plan.noise_std / 300 * plan.steps**0.5
@@ -95,7 +91,7 @@ def test_noise_over_all_steps_moves_a_score_by_the_noise_scale(changes: dict[str
     assert learning_rate(plan, 1e9) * plan.clip_norm == pytest.approx(2000.0)
 
 
-def test_many_classes_need_a_wider_prior() -> None:
+def test_many_classes_need_a_wider_prior():
     assert prior_variance(3000, 7) == prior_variance(3000, 2) == pytest.approx(1.0)
     assert prior_variance(3000, 40) > 1.5
     assert prior_variance(384, 150) == 2.5
@@ -106,15 +102,13 @@ def test_many_classes_need_a_wider_prior() -> None:
     "change",
     [{"rank": 10**9}, {"rounds": 10**6}, {"rate": float("nan")}, {"more": 1}, {"rank": 3.5}],
 )
-def test_constants_that_no_version_wrote_are_refused(
-    released: Released, change: dict[str, Any]
-) -> None:
+def test_constants_that_no_version_wrote_are_refused(released, change):
     changed = {**(released.matching or {}), **change}
     with pytest.raises(ValueError, match="MatchingConstants"):
         MatchingConstants.of(replace(released, matching=changed))
 
 
-def test_a_model_without_iterates_cannot_be_matched(released: Released) -> None:
+def test_a_model_without_iterates_cannot_be_matched(released):
     tensors = {"weight": released.tensors["weight"]}
     with pytest.raises(ConfigError, match="iterates"):
         MatchingConstants.of(replace(released, tensors=tensors, matching=None))

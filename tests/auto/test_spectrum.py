@@ -11,7 +11,7 @@ RANDOM = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_principal_directions_are_those_of_an_exact_svd(sparse: bool) -> None:
+def test_principal_directions_are_those_of_an_exact_svd(sparse):
     rows = (RANDOM.normal(size=(200, 12)) * np.linspace(3, 0.2, 12) + 1).astype(np.float32)
     given = csr_array(rows) if sparse else rows
     basis, mean = principal_directions(given, 5, oversampling=20, iterations=3)
@@ -25,7 +25,7 @@ def test_principal_directions_are_those_of_an_exact_svd(sparse: bool) -> None:
     np.testing.assert_allclose(basis @ (basis.T @ rows.mean(0)), rows.mean(0), atol=1e-4)
 
 
-def test_random_choices_are_fixed() -> None:
+def test_random_choices_are_fixed():
     rows = RANDOM.normal(size=(100, 50)).astype(np.float32)
     first, second = (
         principal_directions(rows, 10, oversampling=5, iterations=2) for _ in range(2)
@@ -34,13 +34,13 @@ def test_random_choices_are_fixed() -> None:
 
 
 @pytest.mark.parametrize("rows", [np.zeros((5, 4)), np.ones((1, 4)), np.ones((6, 4))])
-def test_documents_that_are_alike_have_few_directions(rows: np.ndarray) -> None:
+def test_documents_that_are_alike_have_few_directions(rows):
     basis, mean = principal_directions(rows.astype(np.float32), 3, oversampling=2, iterations=2)
     assert np.isfinite(basis).all()
     assert basis.shape[1] == len(mean) + 1 < 4
 
 
-def test_axes_are_found_where_many_directions_are_empty() -> None:
+def test_axes_are_found_where_many_directions_are_empty():
     for empty in np.linspace(0.05, 0.95, 10):
         values = (RANDOM.normal(size=(400, 100)) * np.logspace(0, -3, 100)).astype(np.float32)
         values[:, RANDOM.random(100) < empty] = 0.0
@@ -50,7 +50,7 @@ def test_axes_are_found_where_many_directions_are_empty() -> None:
         np.testing.assert_allclose(turned @ turned.T, alone @ alone.T, atol=1e-4)
 
 
-def test_short_rows_stay_shorter_along_the_axes() -> None:
+def test_short_rows_stay_shorter_along_the_axes():
     values = RANDOM.normal(size=(100, 5)).astype(np.float32)
     values[0] *= 1e-4
     lengths = np.linalg.norm(principal_axes(values, 0.25)(values), axis=1)
@@ -60,7 +60,7 @@ def test_short_rows_stay_shorter_along_the_axes() -> None:
     assert not principal_axes(nothing, 0.25)(nothing).any()
 
 
-def test_pagerank_is_its_own_recursion() -> None:
+def test_pagerank_is_its_own_recursion():
     graph = graph_of(np.eye(4), np.zeros(4, np.int64), 2, [[0, 1], [1, 2]])
     values = RANDOM.normal(size=(4, 2)).astype(np.float32)
     kept = values.copy()

@@ -2,7 +2,6 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,19 +15,19 @@ PLANS = tomllib.loads((HERE / "plans.toml").read_text())["plan"]
 NAMES = ("noise_multiplier", "steps", "sampling_probability", "sensitivity", "accountant")
 
 
-def digits(value: float, as_in: str) -> str:
+def digits(value, as_in):
     return f"{value:.{len(as_in.partition('.')[2])}f}"
 
 
 # hazard 12
 @pytest.mark.parametrize("figure", FIGURES["epsilon"], ids=lambda figure: figure["what"])
-def test_golden_epsilon(figure: dict[str, Any]) -> None:
+def test_golden_epsilon(figure):
     epsilon = epsilon_of(**{name: figure[name] for name in NAMES if name in figure})
     assert digits(epsilon, figure["epsilon"]) == figure["epsilon"]
 
 
 @pytest.mark.parametrize("figure", FIGURES["noise"], ids=lambda figure: figure["what"])
-def test_golden_noise(figure: dict[str, Any]) -> None:
+def test_golden_noise(figure):
     names = [name for name in ("epsilon", *NAMES[1:]) if name in figure]
     found = calibrate(**{name: figure[name] for name in names})
     expected = figure["noise_multiplier"]
@@ -36,7 +35,7 @@ def test_golden_noise(figure: dict[str, Any]) -> None:
     assert found.epsilon <= figure["epsilon"]
 
 
-def old_plan(row: dict[str, Any]) -> PrivacyPlan:
+def old_plan(row):
     search = row.get("search")
     selection = search and Selection(
         expected_runs=search["expected_runs"],
@@ -66,13 +65,13 @@ def old_plan(row: dict[str, Any]) -> PrivacyPlan:
     )
 
 
-def name_of(row: dict[str, Any]) -> str:
+def name_of(row):
     words = [row[key] for key in ("accountant", "unit", "relation", "sampling")]
     return "-".join([*words, str(row["noise_multiplier"]), "search" * ("search" in row)])
 
 
 @pytest.mark.parametrize("row", PLANS, ids=name_of)
-def test_the_plans_of_0_1_0_cost_what_they_did(row: dict[str, Any]) -> None:
+def test_the_plans_of_0_1_0_cost_what_they_did(row):
     plan = old_plan(row)
     assert plan.sensitivity == row["sensitivity"]
     close = 1e-4 if row["accountant"] == "pld" and row["sampling"] == "poisson" else 1e-6

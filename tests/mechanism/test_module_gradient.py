@@ -1,33 +1,27 @@
 """Any PyTorch module: the right gradient, its own randomness, nothing carried over."""
 
-from __future__ import annotations
-
 import copy
 import random
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from brute_force import no_longer_than_a_clip_norm, plan_of, random_graph
-from privgcn.graph import DocumentGraph, partition
-from privgcn.mechanism import Groups, ModuleGradient
+from privgcn.graph import partition
+from privgcn.mechanism import Groups, ModuleGradient, module_gradient
 from privgcn.mechanism.fixed_point import Grid
-from privgcn.mechanism.module_gradient import clipped
 from privgcn.mechanism.questions import Access
 
 WIDTH, CLASSES, GROUPS = 7, 4, 6
 GRAPH = random_graph(36, WIDTH, CLASSES, edges=120, seed=1)
 
 
-def inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
+def inputs(graph):
     both = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
     return torch.from_numpy(np.asarray(graph.features)), torch.from_numpy(both)
 
@@ -35,13 +29,13 @@ def inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
 class Net(nn.Module):
     """Features and their sums over neighbours, through two layers."""
 
-    def __init__(self, dropout: float = 0.0) -> None:
+    def __init__(self, dropout=0.0):
         super().__init__()
         torch.manual_seed(0)
         self.first, self.second = nn.Linear(WIDTH, 5), nn.Linear(5, CLASSES)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, rows, edges):
         rows = rows.index_add(0, edges[0], rows[edges[1]])
         return self.second(self.drop(self.first(rows).relu()))
 
@@ -49,15 +43,13 @@ class Net(nn.Module):
 class Sums:
     """The clipped sums of a module over samples of the groups of a graph."""
 
-    def __init__(
-        self, module: nn.Module, graph: DocumentGraph = GRAPH, *, clip_norm: float = 1.0
-    ) -> None:
+    def __init__(self, module, graph=GRAPH, *, clip_norm=1.0):
         self.plan = plan_of(graph, groups=GROUPS, unit="part", clip_norm=clip_norm)
         self.groups, self.graph = Groups.of_plan(self.plan, graph), graph
         self.question = ModuleGradient(module, inputs)
         self.grid = Grid.of(1.0, GROUPS)
 
-    def __call__(self, *chosen: int, seeds: Any = None) -> NDArray[np.float64]:
+    def __call__(self, *chosen, seeds=None):
         sample = np.isin(np.arange(GROUPS), chosen) if chosen else np.ones(GROUPS, bool)
         seeds = np.arange(GROUPS) if seeds is None else seeds
         access = Access(self.groups, None, self.plan.clip_norm, self.grid, sample, seeds)
@@ -66,9 +58,7 @@ class Sums:
 
 # hazard 8
 @pytest.mark.parametrize("clip_norm", [1e-3, 0.2, 1e6])
-def test_a_groups_vector_is_its_clipped_gradient_on_its_induced_subgraph(
-    clip_norm: float,
-) -> None:
+def test_a_groups_vector_is_its_clipped_gradient_on_its_induced_subgraph(clip_norm):
     sums, module = Sums(Net(), clip_norm=clip_norm), Net().double()
     group = partition(sums.plan.partition, 36, None, {})
     for number in range(GROUPS):
@@ -87,10 +77,10 @@ def test_a_groups_vector_is_its_clipped_gradient_on_its_induced_subgraph(
 # hazard 8
 @pytest.mark.parametrize("size", [1e300, 1e30, 1.0, 1e-3, 1e-300, 0.0])
 @pytest.mark.parametrize("count", [1, 999, 100_000])
-def test_a_vector_is_clipped_as_a_whole_and_lies_on_the_grid(size: float, count: int) -> None:
+def test_a_vector_is_clipped_as_a_whole_and_lies_on_the_grid(size, count):
     grid = Grid.of(4.0, 10)
     vector = torch.randn(count, dtype=torch.float64) * size
-    made = clipped(vector, 1.0, grid).numpy()
+    made = module_gradient.clipped(vector, 1.0, grid).numpy()
     assert no_longer_than_a_clip_norm(made, grid)
     assert np.array_equal(made, np.rint(made))
     # Rounding may add more to many coordinates than cutting takes off.
@@ -99,24 +89,24 @@ def test_a_vector_is_clipped_as_a_whole_and_lies_on_the_grid(size: float, count:
         assert np.linalg.norm(made) > 0.999 * grid.unit
     for bad in (np.nan, np.inf, -np.inf):
         vector[0] = bad
-        assert not clipped(vector, 1.0, grid).any()
+        assert not module_gradient.clipped(vector, 1.0, grid).any()
 
 
 class Summed(nn.Module):
     """Two weights that are added: autograd gives both of them one gradient tensor."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.first = nn.Parameter(torch.zeros(WIDTH, CLASSES, dtype=torch.float64))
         self.second = nn.Parameter(torch.zeros(WIDTH, CLASSES, dtype=torch.float64))
 
-    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, rows, edges):
         return rows.double() @ (self.first + self.second)
 
 
 # hazard 8
 @pytest.mark.parametrize("fraction", [0.9, 1.1])
-def test_weights_that_share_a_gradient_are_clipped_once(fraction: float) -> None:
+def test_weights_that_share_a_gradient_are_clipped_once(fraction):
     free = Sums(Summed(), clip_norm=1e6)
     length = 1e6 * float(np.linalg.norm(free(2))) / free.grid.unit
     bound = Sums(Summed(), clip_norm=length / fraction)
@@ -127,7 +117,7 @@ def test_weights_that_share_a_gradient_are_clipped_once(fraction: float) -> None
 class Scaled(nn.Module):
     """A tied weight and a frozen one."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.first = nn.Linear(WIDTH, WIDTH, bias=False)
         self.second = nn.Linear(WIDTH, WIDTH, bias=False)
@@ -135,12 +125,12 @@ class Scaled(nn.Module):
         self.out, self.scale = nn.Linear(WIDTH, CLASSES), nn.Parameter(torch.ones(1))
         self.frozen = nn.Parameter(torch.ones(3), requires_grad=False)
 
-    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, rows, edges):
         return self.out(self.second(self.first(rows * self.scale * 9)))
 
 
 # hazard 8
-def test_the_answer_is_about_parameters_that_require_gradients_now_each_once() -> None:
+def test_the_answer_is_about_parameters_that_require_gradients_now_each_once():
     """One number that is left would otherwise be added to every coordinate."""
     module = Scaled()
     sums = Sums(module, clip_norm=1e-3)
@@ -154,7 +144,7 @@ def test_the_answer_is_about_parameters_that_require_gradients_now_each_once() -
 
 
 # hazard 8
-def test_a_group_that_is_not_finite_counts_as_zero() -> None:
+def test_a_group_that_is_not_finite_counts_as_zero():
     rows = GRAPH.features.copy()
     clean = Sums(Net())
     group = partition(clean.plan.partition, 36, None, {})
@@ -167,18 +157,18 @@ def test_a_group_that_is_not_finite_counts_as_zero() -> None:
 class Lookup(nn.Module):
     """Knows nothing of a group without edges, and looks up a sparse row elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.table = nn.Embedding(2, CLASSES, sparse=True)
 
-    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, rows, edges):
         if not edges.shape[1]:
             return rows.new_zeros(len(rows), CLASSES)
         return self.table(torch.ones(len(rows), dtype=torch.int64))
 
 
 # hazard 33
-def test_groups_without_gradient_label_or_document_add_zero() -> None:
+def test_groups_without_gradient_label_or_document_add_zero():
     """An error would tell that there is such a group."""
     lonely = Sums(Lookup(), random_graph(36, WIDTH, CLASSES, edges=0))
     assert not lonely().any()
@@ -193,15 +183,15 @@ def test_groups_without_gradient_label_or_document_add_zero() -> None:
 class Drops(nn.Module):
     """Leaves out features by a mask from somewhere."""
 
-    def __init__(self, draw: Callable[[int, int], Any]) -> None:
+    def __init__(self, draw):
         super().__init__()
         self.linear, self.draw = nn.Linear(WIDTH, CLASSES), draw
 
-    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, rows, edges):
         return self.linear(rows * torch.as_tensor(self.draw(*rows.shape)).round().float())
 
 
-MASKS: dict[str, Callable[[int, int], Any]] = {
+MASKS = {
     "torch": torch.rand,
     "numpy": np.random.rand,
     "python": lambda count, width: [[random.random()] * width for _ in range(count)],
@@ -210,10 +200,10 @@ MASKS: dict[str, Callable[[int, int], Any]] = {
 
 # hazard 15
 @pytest.mark.parametrize("name", MASKS)
-def test_masks_are_secret_and_each_groups_own(name: str) -> None:
+def test_masks_are_secret_and_each_groups_own(name):
     """Under a seed that someone knows, a shift of masks would tell who was sampled."""
 
-    def seed() -> None:
+    def seed():
         torch.manual_seed(0)
         random.seed(0)
         np.random.seed(0)
@@ -235,7 +225,7 @@ def test_masks_are_secret_and_each_groups_own(name: str) -> None:
 class Keeps(nn.Module):
     """Does something at each call that would reach the scores of the next."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what):
         super().__init__()
         torch.manual_seed(0)
         self.scores, self.what = nn.Linear(WIDTH, CLASSES), what
@@ -245,7 +235,7 @@ class Keeps(nn.Module):
         self.table = nn.Embedding(3, CLASSES, max_norm=0.1)
         self.norm = nn.utils.parametrizations.spectral_norm(nn.Linear(CLASSES, CLASSES))
 
-    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, rows, edges):
         mean, before = float(rows.detach().mean()), 0.0
         with torch.no_grad():
             match self.what:
@@ -285,7 +275,7 @@ KEPT = [
 
 # hazard 15
 @pytest.mark.parametrize("what", KEPT)
-def test_what_a_module_keeps_of_a_group_reaches_no_other_group(what: str) -> None:
+def test_what_a_module_keeps_of_a_group_reaches_no_other_group(what):
     """Neither in one sum nor in the next, and no tensor of the caller changes."""
     module, graph = Keeps(what), replace(GRAPH, features=GRAPH.features.copy())
     before = copy.deepcopy(module.state_dict())
@@ -303,11 +293,9 @@ def test_what_a_module_keeps_of_a_group_reaches_no_other_group(what: str) -> Non
 
 # hazard 33
 @pytest.mark.parametrize("shape", ["fewer classes", "one score for all", "too many documents"])
-def test_scores_of_another_shape_are_refused_whichever_documents_have_a_label(
-    shape: str,
-) -> None:
+def test_scores_of_another_shape_are_refused_whichever_documents_have_a_label(shape):
     class Wrong(Net):
-        def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        def forward(self, rows, edges):
             scores = super().forward(rows, edges)
             wrong = {"fewer classes": scores[:, :-1], "one score for all": scores[:1]}
             return wrong.get(shape, torch.cat([scores, scores]))
@@ -320,15 +308,13 @@ def test_scores_of_another_shape_are_refused_whichever_documents_have_a_label(
 
 # hazard 33
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
-def test_no_document_decides_about_a_warning_or_an_error(
-    bad: float, recwarn: pytest.WarningsRecorder
-) -> None:
-    def narrow(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
+def test_no_document_decides_about_a_warning_or_an_error(bad, recwarn):
+    def narrow(graph):
         rows, edges = inputs(graph)
         return torch.from_numpy(rows.numpy().astype(np.float32)), edges
 
     class Tells(Net):
-        def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        def forward(self, rows, edges):
             if not rows.isfinite().all():
                 warnings.warn("not finite", stacklevel=1)
             return super().forward(rows, edges)
@@ -346,10 +332,10 @@ def test_no_document_decides_about_a_warning_or_an_error(
     assert not recwarn.list
 
 
-def test_inputs_are_made_once_per_group_and_used_again() -> None:
-    made: list[int] = []
+def test_inputs_are_made_once_per_group_and_used_again():
+    made = []
 
-    def counted(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
+    def counted(graph):
         made.append(len(graph))
         return inputs(graph)
 

@@ -1,9 +1,6 @@
 """The attack on noisy sums: it decides where noise is a float, and never on one grid."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ H = 2.0**-38
 RANDOM = np.random.default_rng(7)
 
 
-def sums(trial: int, spacing: float = H) -> tuple[np.ndarray, np.ndarray]:
+def sums(trial, spacing=H):
     """Sums of 3000 coordinates on a grid; one document touches a hundred of them."""
     random = np.random.default_rng(trial)
     absent, own = 3 * random.normal(size=3000), random.normal(size=100)
@@ -25,21 +22,21 @@ def sums(trial: int, spacing: float = H) -> tuple[np.ndarray, np.ndarray]:
     return np.trunc(present / spacing) * spacing, np.trunc(absent / spacing) * spacing
 
 
-def gaussian(scale: float, size: int) -> np.ndarray:
+def gaussian(scale, size):
     return scale * RANDOM.normal(size=size)
 
 
-def rounded_half_up(values: np.ndarray, spacing: float) -> np.ndarray:
+def rounded_half_up(values, spacing):
     return np.floor(values / spacing + 0.5) * spacing
 
 
-def as_float32(noise: np.ndarray) -> np.ndarray:
+def as_float32(noise):
     return noise.astype(np.float32).astype(np.float64)
 
 
 # Of a sum and noise, and how fine the grid of sums is: a sum on a coarse one hides in float64
 # noise, a sum as float64 makes it does not.
-FLOATS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], float]] = {
+FLOATS = {
     "float32 noise": (lambda total, noise: as_float32(noise) + total, H),
     "float32 result": (lambda total, noise: as_float32(as_float32(noise) + total), H),
     "float32 noise on the grid": (
@@ -51,7 +48,7 @@ FLOATS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], float]] 
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_noise_that_is_no_finer_than_a_float_decides_and_is_never_wrong(name: str) -> None:
+def test_noise_that_is_no_finer_than_a_float_decides_and_is_never_wrong(name):
     noisy, spacing = FLOATS[name]
     verdicts = []
     for trial in range(TRIALS):
@@ -65,7 +62,7 @@ def test_noise_that_is_no_finer_than_a_float_decides_and_is_never_wrong(name: st
 # hazard 6
 @pytest.mark.parametrize("scale", [0.01, 4.0, 200.0, 1e9])
 @pytest.mark.parametrize("rounded", [False, True])
-def test_noise_on_the_grid_of_the_sums_decides_nothing(scale: float, rounded: bool) -> None:
+def test_noise_on_the_grid_of_the_sums_decides_nothing(scale, rounded):
     spacing = max(H, 2.0 ** (math.ceil(math.log2(scale)) - 45))
     for trial in range(TRIALS):
         pair = sums(trial, spacing)
@@ -76,7 +73,7 @@ def test_noise_on_the_grid_of_the_sums_decides_nothing(scale: float, rounded: bo
         assert decide(released, *pair, spacing=spacing) is None
 
 
-def test_sums_off_the_grid_and_noise_beyond_its_largest_are_told() -> None:
+def test_sums_off_the_grid_and_noise_beyond_its_largest_are_told():
     present, absent = sums(0)
     released = present + rounded_half_up(gaussian(0.01, len(present)), H)
     off = absent.copy()

@@ -1,21 +1,16 @@
 """Several processes train what one would, to the bit; a lost one ends them all."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from brute_force import plan_of, random_graph
 from privgcn.errors import ConfigError, RankLostError
@@ -28,7 +23,7 @@ NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR")
 
 # -- what the ranks do -------------------------------------------------------------------------
 
-CASES: dict[str, dict[str, Any]] = {
+CASES = {
     "documents": {},
     "sampled": {"probability": 0.3},
     "people": {"by": "owner"},
@@ -37,14 +32,14 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def session_of(ranks: Ranks, graph: Any, *, secret: bool = False, **fields: Any) -> Session:
+def session_of(ranks, graph, *, secret=False, **fields):
     plan = plan_of(graph, **fields)
     source = RandomSource.secret() if secret else RandomSource.seeded(1, "ranks")
     groups = Groups.of_plan(plan, graph, ranks=ranks)
     return Session(plan, groups, source if ranks.leads else None)
 
 
-def linear(ranks: Ranks, sparse: bool, fields: dict[str, Any]) -> list[NDArray[Any]]:
+def linear(ranks, sparse, fields):
     """A few steps of a linear model; each rank has its own documents' features only."""
     graph = random_graph(101, 9, 3, sparse=sparse, owners=20)
     fields = {"noise": 0.05, "steps": 5, **fields}
@@ -63,7 +58,7 @@ def linear(ranks: Ranks, sparse: bool, fields: dict[str, Any]) -> list[NDArray[A
     return made
 
 
-def network(ranks: Ranks, fields: dict[str, Any]) -> list[NDArray[Any]]:
+def network(ranks, fields):
     """A few steps of a network with dropout."""
     import torch
     from torch import nn
@@ -79,7 +74,7 @@ def network(ranks: Ranks, fields: dict[str, Any]) -> list[NDArray[Any]]:
     return [session.query(question) for _ in range(4)]
 
 
-def everything(ranks: Ranks) -> dict[str, NDArray[Any]]:
+def everything(ranks):
     made = {}
     for name, fields in CASES.items():
         made[f"{name}, dense"] = linear(ranks, False, fields)
@@ -89,14 +84,14 @@ def everything(ranks: Ranks) -> dict[str, NDArray[Any]]:
     return {name: np.concatenate([a.ravel() for a in own]) for name, own in made.items()}
 
 
-def secret(ranks: Ranks) -> dict[str, NDArray[Any]]:
+def secret(ranks):
     """Secret noise is one for all ranks, and another in every run."""
     session = session_of(ranks, random_graph(20, 9, 3), secret=True)
     assert session.releasable, "all ranks know"
     return {"secret": session.query(Statistics())}
 
 
-def work(task: str, folder: Path) -> None:
+def work(task, folder):
     """The life of a rank."""
     try:
         with Ranks.of_environment() as ranks:
@@ -115,9 +110,7 @@ def work(task: str, folder: Path) -> None:
 
 
 @contextmanager
-def started(
-    task: str, size: int, folder: Path, seconds: int = 120
-) -> Iterator[Sequence[subprocess.Popen[str]]]:
+def started(task, size, folder, seconds=120):
     """The processes, with the place where they meet held by none of them."""
     from torch.distributed import TCPStore
 
@@ -155,12 +148,12 @@ def started(
 
 
 # hazard 7
-def test_a_session_sums_over_the_ranks_that_its_groups_were_made_for() -> None:
+def test_a_session_sums_over_the_ranks_that_its_groups_were_made_for():
     """Two sources of this fact could differ, and each document would be added twice."""
     graph = random_graph(20, 9, 3)
     plan = plan_of(graph)
     with pytest.raises(TypeError, match="ranks"):
-        Session(plan, Groups.of_plan(plan, graph), None, ranks=Ranks(1, 2))  # type: ignore[call-arg]
+        Session(plan, Groups.of_plan(plan, graph), None, ranks=Ranks(1, 2))
     with pytest.raises(ValueError, match="Rank 0 must have a random source"):
         Session(plan, Groups.of_plan(plan, graph), None)
     groups = Groups.of_plan(plan, graph, ranks=Ranks(1, 2))
@@ -171,7 +164,7 @@ def test_a_session_sums_over_the_ranks_that_its_groups_were_made_for() -> None:
 
 # hazard 7
 @pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_ranks_give_the_bits_of_one_process(size: int, tmp_path: Path) -> None:
+def test_ranks_give_the_bits_of_one_process(size, tmp_path):
     with started("everything", size, tmp_path) as ranks:
         for rank in ranks:
             assert rank.communicate(timeout=300)[1] == ""
@@ -189,7 +182,7 @@ SLOW = [pytest.param(way, marks=pytest.mark.slow) for way in ("silent", "told to
 
 
 @pytest.mark.parametrize("way", ["killed", *SLOW])
-def test_a_lost_rank_ends_the_run_with_one_clear_line(way: str, tmp_path: Path) -> None:
+def test_a_lost_rank_ends_the_run_with_one_clear_line(way, tmp_path):
     seconds = 3 if way == "silent" else 120
     with started("lose one", 2, tmp_path, seconds) as (leader, other):
         while not all((tmp_path / f"ready {number}").exists() for number in (0, 1)):
@@ -211,21 +204,19 @@ def test_a_lost_rank_ends_the_run_with_one_clear_line(way: str, tmp_path: Path) 
 
 
 @pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def environment(monkeypatch):
     for name in (*NAMES, TIMEOUT):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
 
-def say(environment: pytest.MonkeyPatch, *values: str) -> None:
+def say(environment, *values):
     for name, value in zip(NAMES, values, strict=False):
         environment.setenv(name, value)
 
 
 @pytest.mark.parametrize("values", [(), ("1", "2"), ("0", "1", "here")])
-def test_without_all_of_torchruns_words_or_with_one_process_nobody_joins(
-    environment: pytest.MonkeyPatch, values: tuple[str, ...]
-) -> None:
+def test_without_all_of_torchruns_words_or_with_one_process_nobody_joins(environment, values):
     say(environment, *values)
     with Ranks.of_environment() as ranks:
         assert (ranks.number, ranks.size, ranks.leads) == (0, 1, True)
@@ -234,9 +225,7 @@ def test_without_all_of_torchruns_words_or_with_one_process_nobody_joins(
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_torchruns_words_are_taken_and_ranks_hold_whole_groups(
-    environment: pytest.MonkeyPatch,
-) -> None:
+def test_torchruns_words_are_taken_and_ranks_hold_whole_groups(environment):
     say(environment, "3", "4", "here")
     ranks = Ranks.of_environment()
     assert (ranks.number, ranks.size, ranks.leads) == (3, 4, False)
@@ -246,9 +235,7 @@ def test_torchruns_words_are_taken_and_ranks_hold_whole_groups(
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "1.5", "100000"])
-def test_the_time_to_wait_is_checked_before_anything_is_joined(
-    environment: pytest.MonkeyPatch, text: str
-) -> None:
+def test_the_time_to_wait_is_checked_before_anything_is_joined(environment, text):
     say(environment, "1", "2", "here")
     environment.setenv(TIMEOUT, text)
     with pytest.raises(ConfigError, match=TIMEOUT), Ranks.of_environment():

@@ -1,23 +1,18 @@
 """The door: what a session answers, how often, with which noise, and to whom it stays shut."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import threading
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 from scipy.stats import chi2
 
 from brute_force import plan_of, random_graph
 from privgcn.errors import PrivacyContractError
-from privgcn.graph import DocumentGraph
 from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
 from privgcn.mechanism import session as session_module
 from privgcn.mechanism.fixed_point import Grid
@@ -35,19 +30,19 @@ class Spy:
 
     draws = True
 
-    def __init__(self, total: Any = None) -> None:
-        self.lent: list[Access] = []
+    def __init__(self, total=None):
+        self.lent = []
         self.total = np.zeros(5) if total is None else total
 
-    def check(self, groups: Groups) -> None:
+    def check(self, groups):
         pass
 
-    def clipped_sum(self, access: Access) -> NDArray[np.float64]:
+    def clipped_sum(self, access):
         self.lent.append(access)
         return np.array(self.total, np.float64)
 
 
-def known_sum(session: Session, question: Any, sample: Any = None) -> NDArray[np.float64]:
+def known_sum(session, question, sample=None):
     """What the groups of a session add up to, without noise, in clip norms."""
     sample = np.ones(60, bool) if sample is None else sample
     grid = Grid.of(session.plan.noise_multiplier, 60)
@@ -55,12 +50,12 @@ def known_sum(session: Session, question: Any, sample: Any = None) -> NDArray[np
     return question.clipped_sum(access) / grid.unit
 
 
-def session_of(graph: DocumentGraph = GRAPH, source: Any = None, **fields: Any) -> Session:
+def session_of(graph=GRAPH, source=None, **fields):
     plan = plan_of(graph, **fields)
     return Session(plan, Groups.of_plan(plan, graph), source or RandomSource.secret())
 
 
-def test_the_door_closes_when_the_plan_is_used_up() -> None:
+def test_the_door_closes_when_the_plan_is_used_up():
     session = session_of(steps=2)
     assert (session.remaining, session.width, session.classes, session.dense) == (2, 8, 3, True)
     assert session.releasable
@@ -76,13 +71,11 @@ def test_the_door_closes_when_the_plan_is_used_up() -> None:
 # hazard 16
 @pytest.mark.parametrize("error", [ValueError, MemoryError, KeyboardInterrupt])
 @pytest.mark.parametrize("at", ["sample", "clipped_sum", "noisy"])
-def test_an_answer_that_was_stopped_is_paid_for_and_not_made_again(
-    at: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner: Any = {"sample": Schedule, "clipped_sum": Spy, "noisy": session_module}[at]
+def test_an_answer_that_was_stopped_is_paid_for_and_not_made_again(at, error, monkeypatch):
+    owner = {"sample": Schedule, "clipped_sum": Spy, "noisy": session_module}[at]
     made, original = [], getattr(owner, at)
 
-    def stopped(*arguments: Any) -> Any:
+    def stopped(*arguments):
         made.append(original(*arguments))
         raise error
 
@@ -99,7 +92,7 @@ def test_an_answer_that_was_stopped_is_paid_for_and_not_made_again(
         session.query(Spy())
 
 
-def wrong_forms(*shape: int) -> list[Any]:
+def wrong_forms(*shape):
     """What is no array of finite real numbers of this shape, or large enough to overflow."""
     right = np.zeros(shape)
     numbers = [right + np.nan, right - np.inf, right + 1.7e308, right.astype(complex)]
@@ -109,7 +102,7 @@ def wrong_forms(*shape: int) -> list[Any]:
 
 
 # hazard 33
-def test_released_numbers_that_do_not_fit_are_refused_before_any_document_is_read() -> None:
+def test_released_numbers_that_do_not_fit_are_refused_before_any_document_is_read():
     """Else one document, its label or their number would decide what happens."""
     session = session_of(steps=1)
     for wrong in wrong_forms(8, 3):
@@ -124,7 +117,7 @@ def test_released_numbers_that_do_not_fit_are_refused_before_any_document_is_rea
 
 # hazard 33
 @pytest.mark.parametrize("sparse", [False, True])
-def test_largest_numbers_overflow_for_no_row(sparse: bool) -> None:
+def test_largest_numbers_overflow_for_no_row(sparse):
     session = session_of(random_graph(60, 8, 3, sparse=sparse))
     weights = np.full((8, 3), 1e100) * [1, -1, 1]
     if session.dense:
@@ -134,12 +127,12 @@ def test_largest_numbers_overflow_for_no_row(sparse: bool) -> None:
 
 
 # hazard 16
-def test_nobody_sets_or_copies_what_is_left() -> None:
+def test_nobody_sets_or_copies_what_is_left():
     session = session_of(steps=2)
     with pytest.raises(AttributeError):
-        session.remaining = 99  # type: ignore[misc]
+        session.remaining = 99
     with pytest.raises(AttributeError):
-        session.plan = replace(session.plan, steps=99)  # type: ignore[misc]
+        session.plan = replace(session.plan, steps=99)
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="not copied"):
             copied(session)
@@ -147,17 +140,17 @@ def test_nobody_sets_or_copies_what_is_left() -> None:
 
 
 # hazard 11, 16
-def test_threads_share_a_plan_and_no_step_is_answered_twice() -> None:
+def test_threads_share_a_plan_and_no_step_is_answered_twice():
     class Slow(Spy):
         @property
-        def draws(self) -> bool:
+        def draws(self):
             time.sleep(0.002)
             return False
 
     session, spy = session_of(groups=20, sampling="epoch", steps=20), Slow()
-    errors: list[str] = []
+    errors = []
 
-    def ask() -> None:
+    def ask():
         try:
             session.query(spy)
         except RuntimeError as error:
@@ -174,7 +167,7 @@ def test_threads_share_a_plan_and_no_step_is_answered_twice() -> None:
     assert all("All 20 releases" in error for error in errors)
 
 
-def test_groups_of_another_plan_are_refused() -> None:
+def test_groups_of_another_plan_are_refused():
     plan, parts = plan_of(GRAPH), plan_of(GRAPH, groups=4)
     seeded = replace(parts, partition=PartitionFacts(kind="random", groups=4, seed=1))
     pairs = (plan, parts), (plan, plan_of(GRAPH, by="owner")), (parts, seeded)
@@ -187,7 +180,7 @@ def test_groups_of_another_plan_are_refused() -> None:
         Session(plan_of(fewer, groups=4), Groups.of_plan(parts, GRAPH), RandomSource.secret())
 
 
-def test_a_plan_for_other_documents_is_refused() -> None:
+def test_a_plan_for_other_documents_is_refused():
     each, owners, parts = (plan_of(GRAPH, **f) for f in ({}, {"by": "owner"}, {"groups": 4}))
     for plan, graph, rows, match in (
         (each, GRAPH, np.arange(59), "60 groups"),
@@ -201,7 +194,7 @@ def test_a_plan_for_other_documents_is_refused() -> None:
 
 # hazard 12
 @pytest.mark.parametrize("form", [csc_array, coo_array, np.ma.masked_array, str])
-def test_rows_in_another_form_are_refused(form: Any) -> None:
+def test_rows_in_another_form_are_refused(form):
     """A square matrix in columns would be read as its transpose."""
     features = GRAPH.features.astype(str) if form is str else form(GRAPH.features)
     with pytest.raises(ValueError, match="Feature rows must be"):
@@ -221,16 +214,16 @@ def test_rows_in_another_form_are_refused(form: Any) -> None:
     ],
     ids=["repeated", "negative", "beyond", "floats", "a mask", "a table"],
 )
-def test_chosen_rows_are_different_documents(rows: Any) -> None:
+def test_chosen_rows_are_different_documents(rows):
     """A document that is chosen twice would count in two groups."""
     with pytest.raises(ValueError, match="Chosen rows must"):
         Groups.of_plan(plan_of(GRAPH), GRAPH, rows=rows)
 
 
-def test_something_looser_than_a_plan_is_refused() -> None:
+def test_something_looser_than_a_plan_is_refused():
     class Cheaper(PrivacyPlan):
         @property
-        def epsilon(self) -> float:
+        def epsilon(self):
             return 0.1
 
     plan = plan_of(GRAPH)
@@ -239,7 +232,7 @@ def test_something_looser_than_a_plan_is_refused() -> None:
         Session(Cheaper(**fields), Groups.of_plan(plan, GRAPH), RandomSource.secret())
 
 
-def test_a_mean_is_finite_and_for_dense_rows() -> None:
+def test_a_mean_is_finite_and_for_dense_rows():
     with pytest.raises(ValueError, match="dense"):
         session_of(random_graph(9, sparse=True)).center(np.zeros(12))
     for mean in (np.full(8, np.nan), np.full(8, 1e101), np.zeros((60, 8)), np.zeros((1, 8))):
@@ -248,7 +241,7 @@ def test_a_mean_is_finite_and_for_dense_rows() -> None:
 
 
 # hazard 9
-def test_a_mean_that_the_caller_changes_later_changes_nothing() -> None:
+def test_a_mean_that_the_caller_changes_later_changes_nothing():
     made = []
     for own, later in ((0.2, -1.0), (0.2, 0.2), (None, None)):
         session = session_of(source=RandomSource.seeded(0, "t"))
@@ -261,7 +254,7 @@ def test_a_mean_that_the_caller_changes_later_changes_nothing() -> None:
     assert not np.array_equal(made[0], made[2])
 
 
-def test_groups_may_serve_several_sessions() -> None:
+def test_groups_may_serve_several_sessions():
     """What one session took off the rows, or its grid, is not there in the next."""
     plans = [plan_of(GRAPH, noise=noise) for noise in (1.0, 700.0)]
     shared = Groups.of_plan(plans[0], GRAPH)
@@ -276,14 +269,14 @@ def test_groups_may_serve_several_sessions() -> None:
 
 
 # hazard 8, 9
-def test_sessions_of_one_groups_that_answer_at_once_share_no_rows() -> None:
+def test_sessions_of_one_groups_that_answer_at_once_share_no_rows():
     """Rows of another grid would be up to 2^6 clip norms long."""
     plans = [plan_of(GRAPH, noise=noise) for noise in (1e9, 1.0)]
     groups = Groups.of_plan(plans[0], GRAPH)
     first, other = (Session(plan, groups, RandomSource.seeded(0, "t")) for plan in plans)
 
-    class Interrupted(type(groups.private)):  # type: ignore[misc]
-        def __setattr__(self, name: str, value: Any) -> None:
+    class Interrupted(type(groups.private)):
+        def __setattr__(self, name, value):
             super().__setattr__(name, value)
             if name == "_whole" and other.remaining == 3:
                 other.query(ZERO)
@@ -298,7 +291,7 @@ def test_sessions_of_one_groups_that_answer_at_once_share_no_rows() -> None:
 # -- noise as the caller receives it -----------------------------------------------------------
 
 
-def answers(total: NDArray[Any], times: int, **fields: Any) -> NDArray[np.float64]:
+def answers(total, times, **fields):
     """What a session makes of a known sum, times the expected number of groups."""
     session = session_of(steps=times, source=RandomSource.seeded(0, "answers"), **fields)
     spy = Spy(total)
@@ -308,7 +301,7 @@ def answers(total: NDArray[Any], times: int, **fields: Any) -> NDArray[np.float6
 
 # hazard 2
 @pytest.mark.parametrize("noise", [0.3, 5.0])
-def test_noise_is_the_plans_in_every_coordinate_whatever_the_sum_is(noise: float) -> None:
+def test_noise_is_the_plans_in_every_coordinate_whatever_the_sum_is(noise):
     """On features that everybody uses as on those that nobody does, by chi-square."""
     grid, times = Grid.of(noise, 60), 3000
     total = np.trunc(np.concatenate([np.zeros(6), np.linspace(-60, 60, 6)]) * grid.unit)
@@ -320,7 +313,7 @@ def test_noise_is_the_plans_in_every_coordinate_whatever_the_sum_is(noise: float
 
 
 # hazard 2
-def test_real_sums_leave_with_full_noise() -> None:
+def test_real_sums_leave_with_full_noise():
     """The production path: the sum of real documents is known, and is subtracted."""
     times, words = 2000, np.array([0, 1])
     features = GRAPH.features.copy()
@@ -337,7 +330,7 @@ def test_real_sums_leave_with_full_noise() -> None:
 
 
 # hazard 3
-def test_noise_is_independent_over_steps_and_coordinates() -> None:
+def test_noise_is_independent_over_steps_and_coordinates():
     left = answers(np.zeros(30), 3000)
     correlations = np.corrcoef(np.concatenate([left[:-1].T, left[1:].T])) - np.eye(60)
     assert np.abs(correlations).max() < 5.5 / np.sqrt(2999)
@@ -347,9 +340,7 @@ def test_noise_is_independent_over_steps_and_coordinates() -> None:
 # hazard 10
 @pytest.mark.parametrize("question", [Statistics(), ZERO])
 @pytest.mark.parametrize("probability", [None, 0.25])
-def test_the_divisor_is_the_expected_number_of_groups(
-    question: Any, probability: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_divisor_is_the_expected_number_of_groups(question, probability, monkeypatch):
     monkeypatch.setattr(session_module, "noisy", lambda total, grid, _: total / grid.unit)
     session, sample = session_of(probability=probability, noise=1.0), np.arange(60) < 7
     monkeypatch.setattr(Schedule, "sample", lambda *_: sample)
@@ -361,7 +352,7 @@ def test_the_divisor_is_the_expected_number_of_groups(
 
 # hazard 10
 @pytest.mark.parametrize("question", [Statistics(), ZERO])
-def test_an_empty_sample_still_adds_the_full_noise(question: Any) -> None:
+def test_an_empty_sample_still_adds_the_full_noise(question):
     session = session_of(probability=1e-9, noise=3.0, steps=400)
     made = np.stack([session.query(question).ravel() for _ in range(400)])
     made *= session.plan.schedule.expected_groups
@@ -372,13 +363,15 @@ def test_an_empty_sample_still_adds_the_full_noise(question: Any) -> None:
 
 
 # hazard 11
-def test_poisson_samples_come_at_the_accounted_rate() -> None:
+def test_poisson_samples_come_at_the_accounted_rate():
     """100,000 draws of sixty groups each, as questions receive them."""
     session = session_of(probability=0.2, steps=1700, source=RandomSource.seeded(1, "rate"))
-    spy = Spy()
-    for _ in range(1700):
-        session.query(spy)
-    taken = np.stack([access.sample for access in spy.lent])
+    other, spy = session_of(probability=0.2, steps=3), Spy()
+    for each in [session] * 1700 + [other] * 3:
+        each.query(spy)
+    drawn = np.stack([access.sample for access in spy.lent])
+    taken, others = drawn[:1700], drawn[1700:]
+    assert not (taken[:3] == others).all(), "no two sources share a sample"
     assert taken.size > 100_000
     rate = session.plan.training.sampling_probability
     assert taken.mean() == pytest.approx(rate, rel=0.01)
@@ -386,10 +379,11 @@ def test_poisson_samples_come_at_the_accounted_rate() -> None:
     assert len({access.sample.tobytes() for access in spy.lent}) > 1690
     correlation = np.corrcoef(taken[:-1].ravel(), taken[1:].ravel())[0, 1]
     assert abs(correlation) < 5 / np.sqrt(taken.size)
+    assert taken.sum(1).var() == pytest.approx(60 * rate * (1 - rate), rel=0.2)
 
 
 # hazard 11
-def test_an_epoch_visits_each_group_once_whatever_came_before() -> None:
+def test_an_epoch_visits_each_group_once_whatever_came_before():
     session = session_of(groups=6, sampling="epoch", steps=12)
     spy = Spy()
     session.query(ZERO)
@@ -404,7 +398,7 @@ def test_an_epoch_visits_each_group_once_whatever_came_before() -> None:
 
 
 # hazard 15
-def test_each_group_gets_a_secret_word_of_its_own() -> None:
+def test_each_group_gets_a_secret_word_of_its_own():
     session, spy = session_of(probability=0.5, steps=3), Spy()
     for _ in range(3):
         session.query(spy)
@@ -416,9 +410,7 @@ def test_each_group_gets_a_secret_word_of_its_own() -> None:
 
 
 # hazard 33
-def test_nothing_is_printed_or_warned_whatever_the_documents_are(
-    capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
-) -> None:
+def test_nothing_is_printed_or_warned_whatever_the_documents_are(capfd, recwarn):
     rows = GRAPH.features.astype(np.float64)
     rows[0], rows[1], rows[2, 3], rows[3] = np.nan, 1e300, np.inf, 1e-300
     labels = GRAPH.labels.copy()

@@ -1,28 +1,27 @@
 """Many trials side by side, held to a session that trains one of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from brute_force import plan_of
 from builders import seeded_session, small_graph
 from privgcn.config import Settings
-from privgcn.graph import DocumentGraph
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
+from privgcn.privacy.plan import Schedule
 from privgcn.sgd.train import train_private
 from privgcn_paper import batched
 from privgcn_paper.batched import Method, Trial, train_batched
 
 DOCUMENTS = 36
 METHOD = Method(5, 6, "sgd", clip_norm=0.3, hidden=5, dropout=0.0)
+POISSON = {"schedule": "poisson", "sampling_probability": 0.4}
 RATE = 0.02
 
 
-def graph_of(*, sparse: bool) -> DocumentGraph:
-    graph: DocumentGraph = small_graph(DOCUMENTS, features=7, sparse=sparse)
+def graph_of(*, sparse):
+    graph = small_graph(DOCUMENTS, features=7, sparse=sparse)
     return replace(
         graph,
         features=graph.features * np.float32(3),
@@ -30,67 +29,36 @@ def graph_of(*, sparse: bool) -> DocumentGraph:
     )
 
 
-def by_session(
-    graph: DocumentGraph, method: Method, seed: int, samples: list[np.ndarray] | None
-) -> dict[str, np.ndarray]:
+def by_session(graph, method, seed, samples):
     """The weights that a session without noise gives for one seed."""
-    kind = {1: "single", DOCUMENTS: "each"}.get(method.groups, "random")
     rate = method.sampling_probability if method.schedule == "poisson" else None
-    schedule = Schedule(method.schedule, method.groups, rate)
-    plan = PrivacyPlan(
-        unit="part",
-        relation="remove",
-        partition=PartitionFacts(
-            kind=kind, groups=method.groups, seed=seed if kind == "random" else None
-        ),
-        schedule=schedule,
-        clip_norm=method.clip_norm,
-        noise_multiplier=1.0,
-        steps=method.steps,
-        delta=1e-2,
-        units=DOCUMENTS,
-    )
-    settings = Settings().changed(
-        {
-            "seed": seed,
-            "model.kind": "gcn",
-            "model.hidden": method.hidden,
-            "model.dropout": method.dropout,
-            "training.optimizer": method.optimizer,
-            "training.learning_rate": RATE,
-            "training.patience": 0,
-        }
-    )
+    groups = None if method.groups == DOCUMENTS else method.groups
+    facts = {"unit": "part", "clip_norm": method.clip_norm, "steps": method.steps}
+    plan = plan_of(graph, groups=groups, seed=seed, probability=rate, **facts)
+    model = {"kind": "gcn", "hidden": method.hidden, "dropout": method.dropout}
+    training = {"optimizer": method.optimizer, "learning_rate": RATE, "patience": 0}
+    settings = Settings(seed=seed, model=model, training=training)
     with pytest.MonkeyPatch.context() as patch:
         quiet = lambda total, grid, source: total / grid.unit  # noqa: E731
         patch.setattr("privgcn.mechanism.session.noisy", quiet)
         if samples is not None:
             sampled = lambda self, step, source: samples[step]  # noqa: E731
-            patch.setattr(type(schedule), "sample", sampled)
+            patch.setattr(Schedule, "sample", sampled)
         return dict(train_private(seeded_session(plan, graph), settings).tensors)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize(
-    ("schedule", "groups"),
-    [("all", 1), ("all", DOCUMENTS), ("poisson", 5), ("poisson", DOCUMENTS)],
+    ("groups", "way"), [(1, {}), (DOCUMENTS, {}), (5, POISSON), (DOCUMENTS, POISSON)]
 )
 @pytest.mark.parametrize("sparse", [True, False])
-def test_without_noise_every_trial_goes_where_its_session_goes(
-    optimizer: str, schedule: str, groups: int, sparse: bool
-) -> None:
+def test_without_noise_every_trial_goes_where_its_session_goes(optimizer, groups, way, sparse):
     graph = graph_of(sparse=sparse)
-    method = replace(
-        METHOD,
-        groups=groups,
-        optimizer=optimizer,
-        schedule=schedule,
-        sampling_probability=0.4 if schedule == "poisson" else 1.0,
-    )
+    method = replace(METHOD, groups=groups, optimizer=optimizer, **way)
     made = train_batched(graph, method, [Trial(3, 0.0, RATE), Trial(8, 0.0, RATE)])
     for own, seed in zip(made, (3, 8), strict=True):
         samples = None
-        if schedule == "poisson":
+        if way:
             steps, taken = batched._poisson(method, seed)
             samples = [np.isin(np.arange(groups), taken[steps == step]) for step in range(6)]
         expected = by_session(graph, method, seed, samples)
@@ -101,24 +69,14 @@ def test_without_noise_every_trial_goes_where_its_session_goes(
     assert not np.array_equal(made[0]["layers.0.weight"], made[1]["layers.0.weight"])
 
 
-@pytest.mark.parametrize(("groups", "schedule"), [(1, "all"), (4, "poisson"), (36, "poisson")])
-def test_the_noise_has_its_deviation_in_every_tensor_and_trial(
-    groups: int, schedule: str
-) -> None:
+@pytest.mark.parametrize(("groups", "way"), [(1, {}), (4, POISSON), (36, POISSON)])
+def test_the_noise_has_its_deviation_in_every_tensor_and_trial(groups, way):
     graph, rate, noises = graph_of(sparse=True), 1e-3, (0.0, 2.0, 50.0)
-    probability = 0.5 if schedule == "poisson" else 1.0
-    method = replace(
-        METHOD,
-        groups=groups,
-        steps=1,
-        schedule=schedule,
-        sampling_probability=probability,
-        hidden=2000,
-    )
+    method = replace(METHOD, groups=groups, steps=1, hidden=2000, **way)
     quiet, *noisy = train_batched(graph, method, [Trial(0, noise, rate) for noise in noises])
     draws = []
     for own, noise in zip(noisy, noises[1:], strict=True):
-        unit = noise * 0.3 / (probability * groups) * rate
+        unit = noise * 0.3 / (method.sampling_probability * groups) * rate
         each = [(own[name] - quiet[name]).ravel() / unit for name in sorted(own)]
         for values in each:
             if len(values) > 1000:
@@ -128,7 +86,7 @@ def test_the_noise_has_its_deviation_in_every_tensor_and_trial(
     assert abs(np.corrcoef(*draws)[0, 1]) < 0.03, "trials have noise of their own"
 
 
-def test_samples_are_poissons() -> None:
+def test_samples_are_poissons():
     method = replace(
         METHOD, groups=20, steps=5000, schedule="poisson", sampling_probability=0.1
     )
@@ -146,7 +104,7 @@ def test_samples_are_poissons() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 3, DOCUMENTS])
-def test_dropout_leaves_out_and_keeps_the_mean(groups: int) -> None:
+def test_dropout_leaves_out_and_keeps_the_mean(groups):
     """The mean of many steps' gradients at the same weights is close to that without."""
     method = replace(METHOD, groups=groups, clip_norm=1e6, hidden=50)
     start, without, dropped = (
@@ -161,7 +119,7 @@ def test_dropout_leaves_out_and_keeps_the_mean(groups: int) -> None:
     assert not np.array_equal(without, dropped)
 
 
-def test_a_batch_gives_the_same_bits_again() -> None:
+def test_a_batch_gives_the_same_bits_again():
     graph = graph_of(sparse=True)
     method = replace(METHOD, schedule="poisson", sampling_probability=0.3, dropout=0.5)
     trials = [Trial(0, 1.0, RATE), Trial(1, 4.0, RATE)]
@@ -176,17 +134,11 @@ def test_a_batch_gives_the_same_bits_again() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("groups", [1, 4, DOCUMENTS])
-def test_a_captured_step_does_what_a_step_does(groups: int) -> None:
+def test_a_captured_step_does_what_a_step_does(groups):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
-    method = replace(
-        METHOD,
-        groups=groups,
-        steps=20,
-        optimizer="adam",
-        schedule="all" if groups == 1 else "poisson",
-        sampling_probability=0.5,
-    )
+    way = {} if groups == 1 else POISSON
+    method = replace(METHOD, groups=groups, steps=20, optimizer="adam", **way)
     trials = [Trial(0, 0.0, RATE), Trial(1, 0.0, RATE)]
     made = [train_batched(graph_of(sparse=True), method, trials, at) for at in ("cpu", "cuda")]
     for one, other in zip(*made, strict=True):

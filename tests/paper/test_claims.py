@@ -1,7 +1,5 @@
 """Published numbers beside ours, the paper's claims, and its accountant."""
 
-from __future__ import annotations
-
 from collections import Counter
 from importlib import import_module
 

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import pooch
 import pytest
@@ -15,18 +12,18 @@ from privgcn_paper.datasets.raw import PublishedDataset, RawFile
 CONTENT = bytes(range(256)) * 500
 
 
-def card(url: str | None = "https://example.org/file") -> PublishedDataset:
+def card(url="https://example.org/file"):
     file = RawFile("set/file.bin", len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), url)
     described = {**vars(dataset("clinic")), "name": "set", "origin": "a shelf"}
     return PublishedDataset(**described, files=(file,))
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def answers(monkeypatch):
     """What a server sends, one answer for each request."""
-    left: list[Any] = []
+    left = []
 
-    def download(url: str, target: str, caller: object) -> None:
+    def download(url, target, caller):
         answer = left.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -36,9 +33,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return left
 
 
-def test_a_file_is_downloaded_once_and_again_where_it_was_changed(
-    answers: list[Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_downloaded_once_and_again_where_it_was_changed(answers, tmp_path, capfd):
     answers += [CONTENT, CONTENT]
     for _ in range(2):
         (path,) = card().fetch(tmp_path)
@@ -53,9 +48,7 @@ def test_a_file_is_downloaded_once_and_again_where_it_was_changed(
 
 
 @pytest.mark.parametrize("answer", [CONTENT[::-1], CONTENT[:9], requests.HTTPError("404")])
-def test_a_wrong_answer_leaves_nothing(
-    answers: list[Any], tmp_path: Path, answer: object
-) -> None:
+def test_a_wrong_answer_leaves_nothing(answers, tmp_path, answer):
     answers.append(answer)
     with pytest.raises(DataNotAvailableError, match=r"could not be had .*(hash|404)") as caught:
         card().fetch(tmp_path)
@@ -63,20 +56,20 @@ def test_a_wrong_answer_leaves_nothing(
     assert list((tmp_path / "set").iterdir()) == []
 
 
-def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(DataNotAvailableError, match="Check the connection") as caught:
         card("http://127.0.0.1:9/file").fetch(tmp_path)
     assert caught.value.exit_code == 3
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "set").write_text("a file")
     with pytest.raises(ConfigError, match="cannot be written"):
         card().fetch(tmp_path)
 
 
-def test_what_has_no_address_is_taken_from_a_folder(tmp_path: Path) -> None:
+def test_what_has_no_address_is_taken_from_a_folder(tmp_path):
     downloads, data = tmp_path / "downloads", tmp_path / "data"
     downloads.mkdir()
     with pytest.raises(DataNotAvailableError, match=r"by hand \(a shelf\)"):

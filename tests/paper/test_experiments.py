@@ -1,18 +1,9 @@
 """Grids of runs: of the paper, in a small size, and of a user's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from privgcn.errors import ConfigError, DataNotAvailableError
-from privgcn_paper.experiments import (
-    AXES,
-    Experiment,
-    available,
-    chosen,
-    experiments,
-    value_of,
-)
+from privgcn_paper.experiments import AXES, Experiment, available, chosen, experiments, value_of
 from privgcn_paper.runner import settings_of
 
 NAMES = [

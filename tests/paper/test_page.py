@@ -1,7 +1,5 @@
 """Tables, figures and pages, made from runs that nobody made."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,12 +1,9 @@
 """The emulation of the released code, held against what that code was seen to do."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,27 +16,20 @@ from privgcn.graph import DocumentGraph
 from privgcn.sgd.gcn import Network, seeded
 from privgcn_paper import released
 from privgcn_paper.batched import Trial
-from privgcn_paper.released import (
-    Behaviour,
-    perceptron,
-    released_mnist,
-    released_scores,
-)
+from privgcn_paper.released import Behaviour, perceptron, released_mnist, released_scores
 
 QUIET = Behaviour("sgd", epochs=5, dropout=0.0)
 
 
-def split_graph(documents: int = 40, scale: float = 1.0) -> DocumentGraph:
+def split_graph(documents=40, scale=1.0):
     """Documents of two classes; training, validation and test documents."""
-    graph: DocumentGraph = small_graph(documents, features=6, classes=2)
+    graph = small_graph(documents, features=6, classes=2)
     rows = 2 * graph.features + 3 * np.eye(6, dtype=np.float32)[graph.labels]
     split = np.random.default_rng(0).choice([0, 0, 1, 2], documents).astype(np.int8)
     return replace(graph, features=rows * np.float32(scale), split=split)
 
 
-def one_run(
-    graph: DocumentGraph, behaviour: Behaviour, seed: int, rate: float
-) -> tuple[np.ndarray, list[float]]:
+def one_run(graph, behaviour, seed, rate):
     """What the released code does, for one seed without noise: its scores, and its losses.
 
     As plainly as can be, with PyTorch's own optimisers.
@@ -78,9 +68,7 @@ def one_run(
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("parts", [1, 4])
 @pytest.mark.parametrize("clip", [False, True])
-def test_without_noise_every_trial_goes_where_it_goes_alone(
-    optimizer: str, parts: int, clip: bool
-) -> None:
+def test_without_noise_every_trial_goes_where_it_goes_alone(optimizer, parts, clip):
     """In the whole graph, every part once an epoch, clipped only where that is asked for."""
     behaviour = replace(QUIET, optimizer=optimizer, parts=parts, weight_decay=0.01, clip=clip)
     trials = [Trial(3, 0.0, 0.05), Trial(8, 0.0, 0.1), Trial(8, 0.0, 0.02)]
@@ -94,7 +82,7 @@ def test_without_noise_every_trial_goes_where_it_goes_alone(
     assert not np.allclose(together[1], together[2])
 
 
-def test_each_trial_stops_by_itself_and_keeps_the_iterate_at_which_it_stopped() -> None:
+def test_each_trial_stops_by_itself_and_keeps_the_iterate_at_which_it_stopped():
     graph, behaviour = split_graph(60), replace(QUIET, epochs=120, patience=2)
     rates = (2.0, 0.5, 0.1)
     together = released_scores(graph, behaviour, [Trial(0, 0.0, rate) for rate in rates])
@@ -108,7 +96,7 @@ def test_each_trial_stops_by_itself_and_keeps_the_iterate_at_which_it_stopped() 
     assert max(epochs) < 120
 
 
-def test_the_noise_of_a_step_has_each_trials_deviation() -> None:
+def test_the_noise_of_a_step_has_each_trials_deviation():
     graph, noises = split_graph(), (0.0, 7.0, 3.0)
     behaviour = replace(QUIET, epochs=1, hidden=3000)
     moved = []
@@ -125,7 +113,7 @@ def test_the_noise_of_a_step_has_each_trials_deviation() -> None:
     assert abs(float(torch.corrcoef(both)[0, 1])) < 0.03, "trials have noise of their own"
 
 
-def test_it_can_not_make_a_statement() -> None:
+def test_it_can_not_make_a_statement():
     """The module knows nothing of sessions, plans or statements."""
     ours = re.findall(r"^\s*(?:from|import) (privgcn[\w.]*)", inspect.getsource(released), re.M)
     known = {"privgcn.data.corpus", "privgcn.graph", "privgcn.sgd.gcn"}
@@ -134,7 +122,7 @@ def test_it_can_not_make_a_statement() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("parts", [1, 4])
-def test_a_captured_epoch_does_what_an_epoch_does(parts: int) -> None:
+def test_a_captured_epoch_does_what_an_epoch_does(parts):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     behaviour = replace(QUIET, epochs=200, parts=parts, patience=3, weight_decay=0.01)
@@ -144,11 +132,11 @@ def test_a_captured_epoch_does_what_an_epoch_does(parts: int) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
-MNIST: dict[str, Any] = {"lot_size": 20, "noise_multiplier": 0.0, "epochs": 3, "hidden": 5}
+MNIST = {"lot_size": 20, "noise_multiplier": 0.0, "epochs": 3, "hidden": 5}
 Images = tuple[np.ndarray, np.ndarray]
 
 
-def images(scale: float = 1.0) -> tuple[Images, Images]:
+def images(scale=1.0):
     draw = np.random.default_rng(0)
     labels = [np.arange(count) % 3 for count in (40, 12)]
     made = [scale * (np.eye(6)[own] + draw.random((len(own), 6))) for own in labels]
@@ -158,11 +146,11 @@ def images(scale: float = 1.0) -> tuple[Images, Images]:
     return train, test
 
 
-def mnist(scale: float = 1.0, **changes: Any) -> tuple[np.ndarray, int]:
+def mnist(scale=1.0, **changes):
     return released_mnist(*images(scale), **{**MNIST, "dropout": 0.0, **changes})
 
 
-def test_a_step_is_plain_descent_on_the_mean_loss_of_a_network_with_two_hidden_layers() -> None:
+def test_a_step_is_plain_descent_on_the_mean_loss_of_a_network_with_two_hidden_layers():
     run = mnist(scale=20.0, lot_size=40, epochs=1, learning_rate=0.01)
     (train, classes), (test, _) = images(scale=20.0)
     with seeded(0, torch.device("cpu")):
@@ -180,7 +168,7 @@ def test_a_step_is_plain_descent_on_the_mean_loss_of_a_network_with_two_hidden_l
     assert run[1] == 1
 
 
-def test_the_noise_is_not_divided_by_the_lot() -> None:
+def test_the_noise_is_not_divided_by_the_lot():
     """A step on half the images moves the weights by the same noise."""
     train, test = images()
     noisy = {"noise_multiplier": 1e6, "learning_rate": 1e-6, "epochs": 1, "hidden": 5}
@@ -195,7 +183,7 @@ def test_the_noise_is_not_divided_by_the_lot() -> None:
     assert 0.2 < deviations[0] / deviations[1] < 5.0
 
 
-def test_the_test_images_stop_the_training() -> None:
+def test_the_test_images_stop_the_training():
     noisy = {"epochs": 50, "patience": 2, "noise_multiplier": 3.0, "learning_rate": 1.0}
     epochs = [mnist(**noisy, seed=seed)[1] for seed in range(3)]
     assert max(epochs) < 50
@@ -210,26 +198,26 @@ def test_the_test_images_stop_the_training() -> None:
     assert mnist(**{**noisy, "patience": 0})[1] == 50
 
 
-def on_documents(seed: int) -> np.ndarray:
+def on_documents(seed):
     behaviour = replace(QUIET, epochs=3, parts=2, dropout=0.5)
     return released_scores(split_graph(), behaviour, [Trial(seed, 0.5, 0.5)])[0]
 
 
-def on_images(seed: int) -> np.ndarray:
+def on_images(seed):
     return mnist(dropout=0.5, noise_multiplier=0.5, patience=0, seed=seed)[0]
 
 
 @pytest.mark.parametrize("made", [on_documents, on_images])
-def test_dropout_acts_in_the_first_epoch_only(made: Any, monkeypatch: Any) -> None:
+def test_dropout_acts_in_the_first_epoch_only(made, monkeypatch):
     """Two steps an epoch, three epochs, and the scores at the end."""
-    modes: list[bool] = []
+    modes = []
     score, forward = released._Batch.scores, nn.Sequential.forward
 
-    def spied_scores(self: Any, *, dropout: bool = False) -> Any:
+    def spied_scores(self, *, dropout=False):
         modes.append(dropout)
         return score(self, dropout=dropout)
 
-    def spied_forward(self: Any, rows: Any) -> Any:
+    def spied_forward(self, rows):
         modes.append(self.training)
         return forward(self, rows)
 
@@ -240,14 +228,14 @@ def test_dropout_acts_in_the_first_epoch_only(made: Any, monkeypatch: Any) -> No
 
 
 @pytest.mark.parametrize("made", [on_documents, on_images])
-def test_a_seed_gives_the_same_scores_again(made: Any) -> None:
+def test_a_seed_gives_the_same_scores_again(made):
     first, second, other = (made(seed) for seed in (5, 5, 6))
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, other)
 
 
 @pytest.mark.dataset
-def test_adam_as_released_gives_the_published_cora_score() -> None:
+def test_adam_as_released_gives_the_published_cora_score():
     if not os.environ.get("PRIVGCN_DATA"):
         pytest.skip("set PRIVGCN_DATA to the folder of raw datasets")
     from privgcn import load_corpus

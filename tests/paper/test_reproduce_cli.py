@@ -1,7 +1,5 @@
 """``privgcn reproduce`` as a user types it."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Records, the table of them, and the hard cases."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs that leave one record each, are not made again, and fail alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -20,26 +18,26 @@ HASHING = {"features.options": {"dimension": 32}, "training.epochs": 3}
 
 
 @pytest.fixture
-def letters(tmp_path) -> str:
+def letters(tmp_path):
     return str(corpus_folder(tmp_path / "letters"))
 
 
-def auto(source: str) -> dict:
+def auto(source):
     point = {"dataset": source, "recipe": "auto", "features": "hashing", "epsilon": 4.0}
     return {**point, "changes": HASHING}
 
 
-def plain(source: str, **axes) -> dict:
+def plain(source, **axes):
     point = {"dataset": source, "recipe": "plain", "features": "hashing"}
     return {**point, "changes": HASHING, **axes}
 
 
-def one(point: dict, seed: int = 0) -> dict:
+def one(point, seed=0):
     (record,) = runner.run([Task(point, seed)])
     return record
 
 
-def make_all(points, folder, seeds=1, **options) -> runner.Summary:
+def make_all(points, folder, seeds=1, **options):
     tasks = [Task(point, seed) for point in points for seed in range(seeds)]
     return run_all(tasks, folder, workers=1, **options)
 
@@ -83,7 +81,7 @@ class TestManyRuns:
         assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
         rows = Runs.of_records(read_records(tmp_path / "out").values()).rows
         assert sorted((row["recipe"], row["seed"]) for row in rows) == [
-            *(("auto", 0), ("auto", 1), ("plain", 0), ("plain", 1)),
+            *(("auto", 0), ("auto", 1), ("plain", 0), ("plain", 1))
         ]
         assert all(row["code"].startswith("0.") and row["seconds"] > 0 for row in rows)
         # A corrupt record is made again, and nothing else.
@@ -95,21 +93,6 @@ class TestManyRuns:
         assert json.loads(path.read_text())["scores"] == before["scores"]
         monkeypatch.setattr(runner, "run", None)
         assert make_all(points, tmp_path / "out", 2).done == 0
-
-    def test_an_interrupt_leaves_what_was_done(self, letters, tmp_path, monkeypatch):
-        def interrupted(batch, device):
-            if batch[0].seed == 1:
-                raise KeyboardInterrupt
-            return real(batch, device)
-
-        real = runner.run
-        monkeypatch.setattr(runner, "run", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            make_all([plain(letters)], tmp_path / "out", 2)
-        assert len(read_records(tmp_path / "out")) == 1
-        monkeypatch.setattr(runner, "run", real)
-        summary = make_all([plain(letters)], tmp_path / "out", 2)
-        assert (summary.done, summary.stored) == (1, 1)
 
 
 class TestBatches:

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import gzip
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,14 +16,14 @@ GLOVE = "the 1 1 1\ncat 1 0 0\nat name@x.y 9 9 9\ndog 0 1 0\ndog 5 5 5\nfish 0 0
 
 
 @pytest.fixture(params=["glove.txt", "fast.vec", "fast.vec.gz"])
-def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    path: Path = tmp_path / request.param
+def vectors(request, tmp_path):
+    path = tmp_path / request.param
     text = GLOVE if "glove" in path.name else f"6 3\n{GLOVE}"
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return str(path)
 
 
-def test_the_mean_over_known_words(vectors: str) -> None:
+def test_the_mean_over_known_words(vectors):
     corpus = of_texts("The cat, the DOG and a bird!", "fish fish cat", "nothing known", "at")
     made = make_featurizer("word-vectors", {"source": vectors}, corpus).fit(corpus)
     rows = made.transform(corpus)
@@ -43,9 +40,7 @@ def test_the_mean_over_known_words(vectors: str) -> None:
     assert made.learned.startswith("nothing from these texts")
 
 
-def test_a_file_is_named_by_its_path_or_alone_in_the_data_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_named_by_its_path_or_alone_in_the_data_folder(tmp_path, monkeypatch):
     (tmp_path / "word-vectors").mkdir()
     (tmp_path / "word-vectors" / "mine.vec").write_text("1 2\ncat 1 0\n")
     monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
@@ -68,13 +63,13 @@ CUT = gzip.compress("".join(f"w{n} {n} {n * 7 % 13}\n" for n in range(5000)).enc
         ("a.vec.gz", CUT, "cut"),
     ],
 )
-def test_broken_files(tmp_path: Path, name: str, content: bytes, word: str) -> None:
+def test_broken_files(tmp_path, name, content, word):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=word):
         look_up(tmp_path / name, ["dog", "w4999"])
 
 
-def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
+def test_other_vectors_than_in_training_are_refused(tmp_path):
     path = tmp_path / "glove.txt"
     path.write_text("dog 1 2\n")
     corpus = of_texts("dog")
@@ -84,9 +79,7 @@ def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
         made.transform(corpus)
 
 
-def test_features_fasttext_takes_the_paper_s_vectors_of_slovak(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_fasttext_takes_the_paper_s_vectors_of_slovak(tmp_path, monkeypatch):
     (tmp_path / "word-vectors").mkdir()
     path = tmp_path / "word-vectors" / "cc.sk.300.vec.gz"
     path.write_bytes(gzip.compress("3 2\nthe 1 2\npes 3 4\nmačka 5 6\n".encode()))
@@ -100,9 +93,7 @@ def test_features_fasttext_takes_the_paper_s_vectors_of_slovak(
 
 
 # hazard 29
-def test_a_state_names_a_file_of_the_data_folder_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_names_a_file_of_the_data_folder_and_no_other(tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path / "data"))
     path = tmp_path / "mine.txt"
     path.write_text("dog 1 2\n")
@@ -119,7 +110,7 @@ def test_a_state_names_a_file_of_the_data_folder_and_no_other(
 
 
 # hazard 19
-def test_a_row_has_the_same_bits_after_other_texts(tmp_path: Path) -> None:
+def test_a_row_has_the_same_bits_after_other_texts(tmp_path):
     path, random = tmp_path / "glove.txt", np.random.default_rng(0)
     numbers = random.normal(size=(40, 7))
     path.write_text(
@@ -151,7 +142,7 @@ except DataError as error:
 
 # hazard 30
 @pytest.mark.parametrize("content", ["a line without an end", "a vector without an end"])
-def test_a_small_file_that_unpacks_to_gigabytes(tmp_path: Path, content: str) -> None:
+def test_a_small_file_that_unpacks_to_gigabytes(tmp_path, content):
     path = tmp_path / "bomb.vec.gz"
     with gzip.open(path, "wb", compresslevel=1) as stream:
         stream.write(b"dog 1 2\n" if content.startswith("a line") else b"")
