@@ -106,24 +106,13 @@ def small_settings(
 
 
 def small_graph(
-    documents: int = 30,
-    *,
-    features: int = 8,
-    classes: int = 3,
-    owners: int | None = None,
-    sparse: bool = False,
-    seed: int = 0,
+    documents: int = 30, *, features: int = 8, classes: int = 3, seed: int = 0
 ) -> Any:
     """A ``DocumentGraph`` of random unit rows, all of whose documents train."""
-    from scipy.sparse import csr_array
-
     from privgcn.graph import DocumentGraph, scaled_rows
 
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(documents, features)).astype(np.float32)
-    if sparse:
-        rows[rng.random(rows.shape) < 0.6] = 0
-        rows = csr_array(rows)
     ends = rng.integers(documents, size=(2, 2 * documents))
     edges = np.unique(np.sort(ends[:, ends[0] != ends[1]], axis=0), axis=1)
     return DocumentGraph(
@@ -132,24 +121,7 @@ def small_graph(
         labels=np.arange(documents) % classes,
         classes=classes,
         split=np.zeros(documents, np.int8),
-        owners=None if owners is None else np.arange(documents) % owners,
     )
-
-
-def small_plan(units: int = 30, *, epochs: int = 5, seed: int = 0, **privacy: Any) -> Any:
-    """The plan of a run on ``units`` documents or owners."""
-    from privgcn.config import PrivacySettings
-    from privgcn.privacy.plan import plan_for
-
-    said = {"noise_multiplier": 2.0, "delta": 1e-3, **privacy}
-    return plan_for(PrivacySettings(**said), units, epochs=epochs, seed=seed, columns={})
-
-
-def seeded_session(plan: Any, graph: Any, *, seed: int = 0) -> Any:
-    """A ``Session`` on a graph whose noise and samples are seeded."""
-    from privgcn.mechanism import Groups, RandomSource, Session
-
-    return Session(plan, Groups.of_plan(plan, graph), RandomSource.seeded(seed, "noise"))
 
 
 def trained(corpus: Any = None, settings: Any = None) -> Any:

@@ -116,7 +116,7 @@ secrets_come_from_the_system = suite(
     "mechanism/test_noise.py::test_a_secret_key_is_what_the_system_gives",
     "mechanism/test_noise.py::test_nothing_is_drawn_after_a_fork",
 )
-codes_are_sorted = suite(
+content_moves_nothing = suite(
     "data/test_documents.py::test_content_moves_no_split_and_no_owner_number",
     "data/test_documents.py::test_how_often_a_class_occurs_does_not_order_the_classes",
 )
@@ -184,11 +184,8 @@ def letters(each):
     )
 
 
-def content_decides_nothing():
-    """How much is written, by whom, decides neither split nor features."""
-    owners, more = np.arange(20), np.concatenate([np.arange(20), np.repeat(7, 10)])
-    few, many = (corpora.random_split(len(own), 3, own) for own in (owners, more))
-    assert np.array_equal(few, many[:20])
+def content_chooses_nothing():
+    """How much is written, by whom, does not choose features."""
     settings = make_settings(epsilon=4.0, changes={"privacy.unit": "person"})
     texts = [Corpus.from_texts([t] * 20, labels=["u", "v"] * 10) for t in ("a", "b " * 3000)]
     with pytest.MonkeyPatch.context() as patch:
@@ -491,17 +488,17 @@ _TABLE = {
          "check_releasable", lambda statement, not_chosen: None),
     ],
     "content decides nothing public": [
-        ("owners numbered as they appear", codes_are_sorted, documents, "owner_codes",
+        ("owners numbered as they appear", content_moves_nothing, documents, "owner_codes",
          by_appearance),
         ("a partition by how much owners write", others_do_not_move, groups, "partition",
          by_size),
-        ("classes in the order of their size", codes_are_sorted, documents, "_labels",
+        ("classes in the order of their size", content_moves_nothing, documents, "_labels",
          most_first),
-        ("a split that follows how much owners write", content_decides_nothing, corpora,
+        ("a split that follows how much owners write", content_moves_nothing, documents,
          "random_split", uneven),
-        ("long texts choose another encoder", content_decides_nothing, choosing,
+        ("long texts choose another encoder", content_chooses_nothing, choosing,
          "make_featurizer", by_length),
-        ("how much persons write chooses the encoder", content_decides_nothing, preparing,
+        ("how much persons write chooses the encoder", content_chooses_nothing, preparing,
          "public_size", lambda corpus, settings: len(corpus)),
     ],
     "only answers leave the training documents": [

@@ -39,13 +39,7 @@ _ASKED = 50
 
 
 class Trial(NamedTuple):
-    """One of the runs that train side by side.
-
-    Attributes:
-        seed: Of partition, first weights and samples.
-        noise_multiplier: Standard deviation of the noise over the clip norm.
-        learning_rate: Of its optimiser.
-    """
+    """One of the runs that train side by side; its seed is of groups, weights and samples."""
 
     seed: int
     noise_multiplier: float
@@ -56,12 +50,8 @@ class Trial(NamedTuple):
 class Method:
     """What the trials of a batch have in common.
 
-    Attributes:
-        groups: Random groups of documents; as many as documents makes each a group.
-        optimizer: ``sgd`` or ``adam``.
-        schedule: Groups of a step: ``all`` or a ``poisson`` sample.
-        hidden: Width of the hidden layer.
-        dropout: Fraction of hidden values that a step leaves out.
+    As many groups as documents make each document a group. The optimizer is ``sgd`` or
+    ``adam``; a step takes ``all`` groups or a ``poisson`` sample.
     """
 
     groups: int
@@ -173,11 +163,7 @@ class _Batch:
     weights: Tensor
 
     def __init__(
-        self,
-        train: DocumentGraph,
-        method: Method,
-        trials: Sequence[Trial],
-        place: torch.device,
+        self, train: DocumentGraph, method: Method, trials: Sequence[Trial], place: torch.device
     ) -> None:
         self.method, self.place = method, place
         widths = [train.width, method.hidden, train.classes]

@@ -45,14 +45,7 @@ def published() -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Compared:
-    """A published number beside ours.
-
-    Attributes:
-        kind: Where the paper has it.
-        setting: How it was measured, in words.
-        ours: What our runs give, done soundly; ``None`` where it was not run.
-        released: What the emulated behaviour of the released code gives.
-    """
+    """A published number beside ours, and what the released code's behaviour gives."""
 
     kind: str
     dataset: str
@@ -259,11 +252,7 @@ def released_epsilon(noise_multiplier: float, steps: int, probability: float = 1
 class Evidence(BaseModel):
     """Runs that show a claim, the same on each of its datasets.
 
-    Attributes:
-        name: What they are, in words.
-        measure: A column of the table of runs.
-        run: The values of their axes but the dataset.
-        published: What the text of the paper says, by dataset.
+    ``measure`` is a column of the table of runs, ``published`` what the text says, by dataset.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -275,15 +264,9 @@ class Evidence(BaseModel):
 
 
 class Claim(BaseModel):
-    """A claim of the paper.
+    """A claim of the paper, in our words; a take-away is in the paper's.
 
-    Attributes:
-        says: The claim, in our words; of a take-away, in the paper's.
-        outcome: What became of it.
-        code: Where it stands in the code, as ``module:name``.
-        note: Why, in a sentence or two.
-        datasets: Where the evidence is.
-        evidence: The runs that show it.
+    ``code`` is where it stands, as ``module:name``; ``note`` says why in a sentence or two.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -297,10 +280,7 @@ class Claim(BaseModel):
     evidence: list[Evidence] = []
 
     def numbers(self, runs: Runs) -> dict[str, str]:
-        """What the runs say, in words, by dataset; datasets without runs are left out.
-
-        With the lines of the table that say so.
-        """
+        """What the runs say, by dataset that was run, with the lines of the table."""
         words = {}
         for dataset in self.datasets:
             known, lines = [], set()

@@ -44,7 +44,6 @@ class View:
     Attributes:
         columns: The axis of the columns, or of the width of the figure.
         measure: ``score``, or ``hard``: the fraction of the hard cases that stay errors.
-        mode: The inference mode of the scores of a figure; that of the experiment by default.
         where: Only runs with these values; ``none`` stands for an axis that a run has not.
         lines: The axes that tell the lines of a figure apart.
     """
@@ -69,11 +68,8 @@ class View:
 class Experiment:
     """Grids of runs, and how their scores are shown.
 
-    Attributes:
-        grid: Of each, the axes with one value or a list of them.
-        datasets: Those that a grid runs on, if it does not say.
-        quick: The values of an axis that the small size has.
-        mode: The inference mode of the scores; that of the paper's protocol by default.
+    A grid has axes with one value or a list of them, and runs on ``datasets`` if it does not
+    say; ``quick`` has the values of an axis in the small size.
     """
 
     title: str
@@ -146,13 +142,10 @@ def available(names: Sequence[str], *, named: bool) -> tuple[list[str], list[str
     for name in names:
         try:
             load_corpus(name)
-        except DataNotAvailableError as error:
-            if named:
+        except DataNotAvailableError:
+            if named or (not here and name == names[-1]):
                 raise
             notes.append(f"{name} was not run: its raw data are not on this machine.")
-            last = error
         else:
             here.append(name)
-    if names and not here:
-        raise last
     return here, notes

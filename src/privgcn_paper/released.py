@@ -51,14 +51,7 @@ PATIENCE = 20
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the trials of a batch have in common.
-
-    Attributes:
-        epochs: Visits to every part, at most.
-        parts: How many "subgraphs" there are.
-        patience: Epochs without a lower validation loss after which a trial stops; 0 never.
-        clip: Whether the gradient of a part is clipped to norm 1, all tensors together.
-    """
+    """What the trials of a batch have in common; with a ``patience`` of 0 none stops early."""
 
     optimizer: str
     epochs: int
@@ -71,10 +64,7 @@ class Behaviour:
 
 
 def released_scores(
-    graph: DocumentGraph,
-    behaviour: Behaviour,
-    trials: Sequence[Trial],
-    device: str = "cpu",
+    graph: DocumentGraph, behaviour: Behaviour, trials: Sequence[Trial], device: str = "cpu"
 ) -> list[NDArray[np.float32]]:
     """Trains trials as the released code does, and scores all documents in the whole graph.
 

@@ -26,13 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn import __version__
-from privgcn.config import (
-    MODES,
-    PAPER_EPOCHS,
-    PAPER_RATE,
-    Settings,
-    make_settings,
-)
+from privgcn.config import MODES, PAPER_EPOCHS, PAPER_RATE, Settings, make_settings
 from privgcn.data import TEST, TRAIN, Corpus, load_corpus
 from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, DataError, shown
@@ -67,12 +61,7 @@ _UNITS = {1: ("graph", "all"), "each": ("document", "all")}
 
 
 class Task(NamedTuple):
-    """A run and its seed.
-
-    Attributes:
-        encoder: Where the encoder of transformer features lies on this machine, if not where
-            its name says. No record holds it.
-    """
+    """A run, its seed, and where the encoder of transformer features lies on this machine."""
 
     point: Point
     seed: int

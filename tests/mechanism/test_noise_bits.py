@@ -1,12 +1,12 @@
 """The attack on noisy sums: it decides where noise is a float, and never on one grid."""
 
+import json
 import math
 
+import bit_attack
 import numpy as np
 import pytest
 from noise_bits import decide
-
-pytestmark = pytest.mark.quick
 
 TRIALS = 20
 H = 2.0**-38
@@ -82,3 +82,11 @@ def test_sums_off_the_grid_and_noise_beyond_its_largest_are_told():
     assert decide(released, off, present, spacing=H) is False
     assert decide(released, present, absent) is None
     assert decide(released, present, absent, farthest=0.0866) is True
+
+
+@pytest.mark.parametrize("weak", [True, False])
+def test_float32_noise_put_back_tells_the_document_and_ours_does_not(weak, capsys):
+    options = ["--float32-noise"] if weak else []
+    bit_attack.main(["toy", "--epsilon", "1", "--runs", "4", "--json", *options])
+    counts = json.loads(capsys.readouterr().out)
+    assert counts == {"runs": 4, "decided": 4 if weak else 0, "wrong": 0}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from brute_force import plan_of
-from builders import seeded_session, small_graph
+from brute_force import plan_of, random_graph
 from privgcn.config import Settings
+from privgcn.mechanism import Groups, RandomSource, Session
 from privgcn.privacy.plan import Schedule
 from privgcn.sgd.train import train_private
 from privgcn_paper import batched
@@ -21,12 +21,7 @@ RATE = 0.02
 
 
 def graph_of(*, sparse):
-    graph = small_graph(DOCUMENTS, features=7, sparse=sparse)
-    return replace(
-        graph,
-        features=graph.features * np.float32(3),
-        labels=np.where(np.arange(DOCUMENTS) < 4, -1, graph.labels),
-    )
+    return random_graph(DOCUMENTS, 7, 3, sparse=sparse, unlabelled=0.1)
 
 
 def by_session(graph, method, seed, samples):
@@ -44,7 +39,8 @@ def by_session(graph, method, seed, samples):
         if samples is not None:
             sampled = lambda self, step, source: samples[step]  # noqa: E731
             patch.setattr(Schedule, "sample", sampled)
-        return dict(train_private(seeded_session(plan, graph), settings).tensors)
+        session = Session(plan, Groups.of_plan(plan, graph), RandomSource.seeded(0, "test"))
+        return dict(train_private(session, settings).tensors)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from paper.fake_runs import all_points, fill, record, records
+from paper.fake_runs import all_points, record, records
 from privgcn.errors import DataError
-from privgcn_paper.results import PAPER_MODE, Runs, key_of, read_records, runs_in, write_record
+from privgcn_paper.results import PAPER_MODE, Runs, key_of, read_records, write_record
 
 POINT = {"dataset": "cora", "recipe": "auto", "epsilon": 2.0}
 BASE = {"dataset": "cora", "recipe": "plain", "optimizer": "sgd"}
@@ -61,14 +61,6 @@ class TestTable:
         (tmp_path / "a.csv").write_text("dataset,recipe\n")
         with pytest.raises(DataError, match="no table of runs"):
             Runs.read(tmp_path / "a.csv")
-
-    def test_a_folder_or_a_table_with_runs(self, tmp_path):
-        runs = runs_in(fill(tmp_path / "records", [POINT]))
-        runs.write(tmp_path / "runs.csv")
-        assert len(runs_in(tmp_path / "runs.csv").rows) == len(runs.rows) == 2
-        for name in ("none", "."):
-            with pytest.raises(DataError, match=r"without --only-show first"):
-                runs_in(tmp_path / name)
 
 
 class TestLookup:

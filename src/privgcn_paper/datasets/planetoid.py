@@ -26,13 +26,8 @@ if TYPE_CHECKING:
 _VALIDATION = 500
 
 CORA_CLASSES = (
-    "Theory",
-    "Reinforcement_Learning",
-    "Genetic_Algorithms",
-    "Neural_Networks",
-    "Probabilistic_Methods",
-    "Case_Based",
-    "Rule_Learning",
+    *("Theory", "Reinforcement_Learning", "Genetic_Algorithms", "Neural_Networks"),
+    *("Probabilistic_Methods", "Case_Based", "Rule_Learning"),
 )
 _CLASSES = {
     "cora": CORA_CLASSES,

@@ -19,13 +19,10 @@ _MOST_CHECKED_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class RawFile:
-    """One file of a dataset as its authors published it.
+    """One file of a dataset, by its path in the data folder.
 
-    Attributes:
-        path: Where it lies below the data folder.
-        size: In bytes; None where it is not known.
-        sha256: Its checksum; None where no copy could be had to compute it from.
-        url: Where it can be downloaded; None where it has to be put there by hand.
+    It has no ``sha256`` where no copy could be had to compute it from, and no ``url`` where it
+    has to be put there by hand.
     """
 
     path: str
@@ -47,12 +44,7 @@ class RawFile:
 
 @dataclass(frozen=True)
 class PublishedDataset(DatasetCard):
-    """A dataset with its raw files.
-
-    Attributes:
-        files: In the order that the loader expects.
-        origin: Where they come from, for those who have to get them by hand.
-    """
+    """A dataset with its raw files, in the loader's order, and where they come from."""
 
     files: tuple[RawFile, ...] = ()
     origin: str = ""
