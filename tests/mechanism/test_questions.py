@@ -410,6 +410,14 @@ def test_a_rows_length_and_scores_are_its_own(width, order):
     assert (whole[:3].astype(int).astype(object) @ exact(table) == exact(scores[:3])).all()
 
 
+# hazard 8
+def test_a_row_of_which_a_mean_leaves_rounding_alone_has_no_direction():
+    rows = np.random.default_rng(0).normal(size=(3, WIDTH))
+    own = directions(rows)
+    assert not directions(rows, own[1] * (1 + 1e-9))[1].any()
+    assert directions(rows, own[1] * (1 + 1e-3))[1].any()
+
+
 # hazard 7
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "g", "i1", "i4", "i8", "u8"])
 def test_weights_of_every_type_are_cut_alike(kind):
