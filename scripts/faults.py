@@ -3,7 +3,8 @@
     python scripts/faults.py [--times 50] [--minutes 60] [--commands train tune ...] [--seed 0]
 
 Every command is killed as often as the others, until the times or the minutes are over; of
-four ranks, all at once or one of them. After each kill the target is absent or whole, an
+four ranks, all at once or one of them. Processes are forked from one that has imported
+everything: kills meet work, not imports. After each kill the target is absent or whole, an
 earlier run is as it was, a release lies there only if the ledger has it, and the same command
 run again ends well with one line in the ledger. On a full or read-only disk a command ends well
 or in one line and leaves nothing, and two processes at once do not harm each other. Needs
@@ -26,10 +27,15 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from privgcn.errors import PrivGCNError
 from privgcn.runs.run import verify
+
+FORKS = get_context("forkserver")
+FORKS.set_forkserver_preload(["privgcn.cli.app", "privgcn.runs.tune", "torch", "joblib"])
 
 PRIVGCN = [sys.executable, "-m", "privgcn"]
 RANKS = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
@@ -61,7 +67,7 @@ def prepare(folder: Path) -> None:
     (folder / "letters" / "documents.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / "made").mkdir()
     done = [*COMMANDS["train"][:-1], "done"]
-    subprocess.run(done, cwd=folder, check=True, capture_output=True)
+    assert run(done, folder)[0] == 0
 
 
 def run(
@@ -72,20 +78,44 @@ def run(
     one: bool = False,
 ) -> tuple[int, str]:
     """Runs a command, or kills it and all (or ``one``) that it started; exit code, errors."""
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    try:
-        _, errors = process.communicate(timeout=kill_after or 900)
-    except subprocess.TimeoutExpired:
+    errors = Path(tempfile.mkstemp(dir=folder)[1])
+    process: Any
+    if command[:3] == PRIVGCN:
+        process = FORKS.Process(target=typed, args=(command[3:], folder, errors))
+        process.start()
+        process.join(kill_after or 900)
+    else:
+        with errors.open("w") as file:
+            process = Started(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=file)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(kill_after or 900)
+    if process.exitcode is None:
         started = with_descendants(process.pid)
         for each in started[-1:] if one else started:
             with suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
-        process.communicate(timeout=600)
-        return -signal.SIGKILL, ""
-    return process.returncode, errors.strip()
+    process.join()
+    said = errors.read_text().strip()
+    errors.unlink()
+    return process.exitcode, said
+
+
+class Started(subprocess.Popen[bytes]):
+    """A program, by the names that a process of Python has."""
+
+    exitcode = property(subprocess.Popen.poll)
+    join = subprocess.Popen.wait
+
+
+def typed(words: list[str], folder: Path, errors: Path) -> None:
+    """What a process does that was forked where everything is imported already."""
+    os.chdir(folder)
+    for number, path in ((1, os.devnull), (2, str(errors))):
+        os.dup2(os.open(path, os.O_WRONLY), number)
+    sys.argv[1:] = words
+    from privgcn.cli import main
+
+    main()
 
 
 def with_descendants(process: int) -> list[int]:
@@ -183,6 +213,7 @@ def main() -> int:
     parser.add_argument("--only-kills", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
     generator, found = random.Random(asked.seed), []
     end = time.monotonic() + 60 * asked.minutes
     with tempfile.TemporaryDirectory() as place:
