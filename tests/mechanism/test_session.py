@@ -97,7 +97,8 @@ def wrong_forms(*shape):
     right = np.zeros(shape)
     numbers = [right + np.nan, right - np.inf, right + 1.7e308, right.astype(complex)]
     shapes = [right[:-1], right[..., :-1], right[None], right[..., None], right.sum()]
-    masked = np.ma.masked_array(right, mask=True)
+    # Its mask would hide a number that is none.
+    masked = np.ma.masked_invalid(np.where(np.arange(right.size).reshape(shape), 0, np.nan))
     return [*numbers, *shapes, np.zeros(60), right.astype(str), masked, right.tolist()]
 
 
