@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
-from brute_force import plan_of, random_graph
+from brute_force import plan_of
+from builders import small_graph
 from privgcn.config import Settings
 from privgcn.mechanism import Groups, RandomSource, Session
 from privgcn.privacy.plan import Schedule
@@ -21,7 +23,10 @@ RATE = 0.02
 
 
 def graph_of(*, sparse):
-    return random_graph(DOCUMENTS, 7, 3, sparse=sparse, unlabelled=0.1)
+    graph = small_graph(DOCUMENTS, features=7)
+    rows = graph.features * np.float32(3)
+    labels = np.where(np.arange(DOCUMENTS) < 4, -1, graph.labels)
+    return replace(graph, features=csr_array(rows) if sparse else rows, labels=labels)
 
 
 def by_session(graph, method, seed, samples):
