@@ -300,5 +300,7 @@ def test_inputs_are_made_once_per_group_and_used_again():
     assert sorted(made) == [6] * 6
     other = Sums(Net(), replace(GRAPH, features=-GRAPH.features))
     other.question = sums.question
-    # hazard 9: what was prepared belongs to its documents, not to the question
+    # hazard 9: what was prepared belongs to its documents and to the question
     assert not np.array_equal(first, other())
+    sums.question = ModuleGradient(Net(), lambda graph: (-inputs(graph)[0], inputs(graph)[1]))
+    assert not np.array_equal(first, sums())
