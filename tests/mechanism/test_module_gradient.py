@@ -250,6 +250,14 @@ def test_what_a_module_keeps_of_a_group_reaches_no_other_group(what):
         assert torch.equal(value, before[name])
 
 
+def test_groups_are_in_training_mode_whatever_mode_the_module_was_in():
+    class Doubles(Net):
+        def forward(self, rows, edges):
+            return super().forward(rows * (1 + self.training), edges)
+
+    assert np.array_equal(Sums(Doubles())(), Sums(Doubles().eval())())
+
+
 # hazard 33
 @pytest.mark.parametrize("shape", ["fewer classes", "one score for all", "too many documents"])
 def test_scores_of_another_shape_are_refused_whichever_documents_have_a_label(shape):
