@@ -138,7 +138,8 @@ def available(names: Sequence[str], *, named: bool) -> tuple[list[str], list[str
     """Which of these datasets are on this machine, and sentences about those that are not."""
     from privgcn.data import load_corpus
 
-    here, notes = [], []
+    here: list[str] = []
+    notes: list[str] = []
     for name in names:
         try:
             load_corpus(name)
