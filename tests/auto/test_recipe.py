@@ -15,6 +15,7 @@ from privgcn.auto.recipe import (
     first_weights,
     label_direction,
     learning_rate,
+    own_strength,
     prior_variance,
     undone,
 )
@@ -96,6 +97,10 @@ def test_many_classes_need_a_wider_prior():
     assert prior_variance(3000, 40) > 1.5
     assert prior_variance(384, 150) == 2.5
     assert prior_variance(10**6, 3) == 0.75
+
+
+def test_scores_are_twice_too_large_at_the_sure_signal_and_never_beyond_three_times():
+    assert [own_strength(signal) for signal in (0.0, 30.0, 1e6)] == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize(
