@@ -133,6 +133,7 @@ def test_agreement_tells_edges_from_chance():
     assert edges_help(likely, same, constants)
     assert not edges_help(likely, np.stack([same[0], same[1][order]]), constants)
     assert not edges_help(likely, same[:, :1], constants)
+    assert not edges_help(likely, same[:, :3], constants), "they may agree by chance"
     other = np.stack([np.arange(0, 390), np.arange(1, 391)])
     assert not edges_help(likely, other, constants)
 
@@ -347,6 +348,16 @@ def test_the_match_has_as_much_of_the_bias_as_its_constant_says(released):
     bias = released.tensors["class_bias"]
     strength = MatchingConstants.of(released).match_strength
     np.testing.assert_allclose(strength * taken_off, np.tile(bias, (100, 1)), atol=1e-5)
+
+
+def test_scores_before_the_match_are_propagated_like_texts(released):
+    new, prediction = planted(60, 7), released.settings.prediction
+    query, _, _ = problem_of(released, new)
+    before = np.random.default_rng(0).normal(size=(60, CLASSES)).astype(np.float32)
+    informative = np.ones(len(query.directions.mean), np.float32)
+    made = moment_matching._propagated(query, informative, before, np.arange(3)).prior_scores
+    moved = personalised_pagerank(new.propagation, before, prediction.restart, prediction.hops)
+    np.testing.assert_allclose(made, moved, rtol=1e-5)
 
 
 def test_documents_without_text_lie_at_zero(released):

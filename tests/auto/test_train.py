@@ -116,6 +116,10 @@ def test_statistics_come_first_where_they_are_worth_a_step(dense, changes, tenso
     assert asked[0] == bool(tensors)
     assert not any(asked[1:])
     assert session.remaining == 0, "all that the plan pays for"
+    if tensors:
+        part = Statistics.LABEL if dense else 1.0
+        bias = class_bias(session.answers[0][-3:] / part, session.deviation / part)
+        np.testing.assert_allclose(released.tensors["class_bias"], bias, rtol=1e-5)
 
 
 def test_names_that_say_something_help_and_others_do_no_harm():
