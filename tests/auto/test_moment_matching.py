@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from auto.planted import (
     CLASSES,
@@ -176,8 +177,9 @@ def test_a_match_on_some_documents_scores_all_of_them(released):
     assert everything != some
     assert some > everything - 0.1
     assert some > accuracy(released, new, "alone")
-    _, problem, moments = problem_of(bounded, new)
+    query, problem, moments = problem_of(bounded, new)
     assert problem.scale == moments.units / 450
+    assert query.matched.max() > 850, "not the first ones: they may be all of one kind"
 
 
 @pytest.mark.parametrize("most_matched", [900, 450])
@@ -296,6 +298,15 @@ def test_constants_that_were_saved_are_those_that_count(released):
     np.testing.assert_array_equal(usual, matched(released, new))
     other = replace(released, matching={**saved, "prior_variance": 0.3})
     assert not np.array_equal(usual, matched(other, new))
+
+
+def test_the_last_rounds_sharpen_the_match(released):
+    new = planted(100, 7, edges=0)
+    sure = [
+        softmax(matched(with_constants(released, sharpening=worth), new), axis=1).max(axis=1)
+        for worth in (0.0, 0.5)
+    ]
+    assert sure[0].mean() < sure[1].mean()
 
 
 def test_many_classes_and_few_documents():
