@@ -187,10 +187,12 @@ def test_an_interrupt_while_it_starts_is_one_line(tmp_path, shelf, seconds: floa
     assert not list(folder.rglob("*"))
 
 
-def test_an_interrupt_leaves_no_folder(tmp_path, shelf) -> None:
+def test_an_interrupt_gives_the_cursor_back_and_leaves_no_folder(tmp_path, shelf) -> None:
     words = [*RUN, "train", str(shelf / "letters"), *ENDLESS]
     ours, theirs = os.openpty()
-    process = subprocess.Popen(words, cwd=tmp_path, stderr=theirs)
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    )
     os.close(theirs)
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         seen = b""
@@ -200,6 +202,7 @@ def test_an_interrupt_leaves_no_folder(tmp_path, shelf) -> None:
         while STOPPED.encode() not in seen:
             seen += terminal.read(4096)
     assert process.wait(timeout=60) == 130, seen
+    assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 

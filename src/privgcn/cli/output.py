@@ -6,13 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from privgcn.errors import ConfigError, one_line
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from privgcn.report.tables import Table
 
 Verbosity = Literal["quiet", "usual", "verbose"]
@@ -135,12 +137,40 @@ def check_out(out: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def shown_progress(stage: str = "") -> Iterator[None]:
-    """Says on stderr what the block is doing: every stage at a terminal, else long ones."""
+    """Shows on stderr what the block is doing, with the time left where it is counted.
+
+    At a terminal a bar moves; elsewhere a long stage prints a line now and then.
+    """
     from privgcn import progress
 
-    spoken, terminal = _verbosity != "quiet" and leads(), sys.stderr.isatty()
-    seconds = 5.0 if terminal else 30.0  # from one line to the next
-    printed = progress.Printed(seconds, sys.stderr, stages=terminal)
-    with progress.watched(printed if spoken else None):
-        progress.begin(stage)
-        yield
+    watcher: progress.Watcher | None = None
+    with ExitStack() as shown:
+        if _verbosity == "quiet" or not leads():
+            pass
+        elif sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            bar = Progress(console=Console(stderr=True), transient=True)
+            watcher = _Bar(shown.enter_context(bar))
+        else:
+            watcher = progress.Printed(30.0, sys.stderr, stages=False)
+        with progress.watched(watcher):
+            progress.begin(stage)
+            yield
+
+
+class _Bar(NamedTuple):
+    """One line for what runs just now."""
+
+    bar: Progress
+
+    def begin(self, name: str) -> None:
+        for task in self.bar.task_ids:
+            self.bar.remove_task(task)
+        if name:
+            self.bar.add_task(name, total=None)
+
+    def advance(self, done: int, total: int) -> None:
+        for task in self.bar.task_ids:
+            self.bar.update(task, completed=done, total=total)
