@@ -7,9 +7,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from brute_force import random_graph
+from privgcn.data.edges import canonical_edges
 from privgcn.errors import PrivacyContractError
-from privgcn.graph import DocumentGraph, partition, random_groups, scaled_rows
+from privgcn.graph import DocumentGraph, in_blocks, partition, random_groups, scaled_rows
 from privgcn.privacy.plan import PartitionFacts
+from privgcn.storage import mapping
 
 
 def a_graph(*, sparse=False):
@@ -132,3 +134,42 @@ def test_a_random_partition_by_owner_splits_nobody():
 def test_plans_for_other_documents_are_refused(facts, owners, message):
     with pytest.raises(PrivacyContractError, match=message):
         partition(PartitionFacts(**facts), 6, owners, COLUMNS)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_are_made_a_block_at_a_time(sparse, on_disk):
+    dense = np.arange(30, dtype=np.float32).reshape(10, 3) % 4
+    features, sizes = csr_array(dense) if sparse else dense, []
+    chosen = np.arange(10)[::-1]
+
+    def doubled(block):
+        sizes.append(block.shape[0])
+        return 2 * block
+
+    made = in_blocks(features, doubled, chosen, on_disk=on_disk, size=4)
+    assert sizes == [4, 4, 2]
+    assert (mapping(made) is not None) == on_disk
+    np.testing.assert_array_equal(made.toarray() if sparse else made, 2 * dense[::-1])
+
+
+@pytest.mark.parametrize("bound", [0, 1 << 20])
+def test_large_graphs_are_the_same_on_disk(bound, monkeypatch):
+    monkeypatch.setattr("privgcn.storage.MOST_IN_MEMORY", bound)
+    monkeypatch.setattr("privgcn.storage._EDGES_AT_ONCE", 7)
+    random = np.random.default_rng(0)
+    ends = random.integers(0, 20, (2, 100))
+    edges = canonical_edges(*ends, 20)
+    assert (mapping(edges) is None) == bool(bound)
+    pairs = {(min(pair), max(pair)) for pair in ends.T.tolist() if pair[0] != pair[1]}
+    assert edges.T.tolist() == [list(pair) for pair in sorted(pairs)]
+    dense = np.eye(20)
+    dense[tuple(edges)] = dense[tuple(edges[::-1])] = 1
+    scale = dense.sum(0) ** -0.5
+    graph = DocumentGraph(dense, edges, np.zeros(20, int), 2, np.zeros(20, np.int8))
+    expected = (scale * dense * scale[:, None]).astype(np.float32)
+    np.testing.assert_array_equal(graph.propagation.toarray(), expected)
+    induced = graph.induced(np.array([9, 2, 17]))
+    among = {(0, 1): (9, 2), (0, 2): (9, 17), (1, 2): (2, 17)}
+    known = [list(new) for new, old in among.items() if dense[old]]
+    assert sorted(induced.edges.T.tolist()) == known

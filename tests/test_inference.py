@@ -129,7 +129,7 @@ def test_features_on_disk_stay_there_and_are_read_a_few_at_a_time(tmp_path, monk
     stored = np.memmap(tmp_path / "rows", np.float32, "w+", shape=graph.features.shape)
     stored[:] = graph.features
     on_disk, rows, sizes = replace(graph, features=stored), np.arange(300)[::-2], []
-    induced, expected = inference._induced(on_disk, rows), graph.induced(rows)
+    induced, expected = on_disk.induced(rows), graph.induced(rows)
     assert isinstance(induced.features, np.memmap)
     for name in ("features", "edges", "labels", "split"):
         np.testing.assert_array_equal(getattr(induced, name), getattr(expected, name))

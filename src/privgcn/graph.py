@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,13 +14,25 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from privgcn.errors import PrivacyContractError
-from privgcn.files import array_on_disk
+from privgcn.storage import (
+    Grown,
+    GrownRows,
+    edge_blocks,
+    edges_among,
+    in_order,
+    mapping,
+    sparse_rows,
+    unmap,
+)
 
 if TYPE_CHECKING:
     from privgcn.privacy.plan import PartitionFacts
 
 # One row per document: an array, a ``numpy.memmap`` or a ``csr_array``.
 Features: TypeAlias = Any
+
+# The system may map two megabytes around each row.
+_FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,23 +75,38 @@ class DocumentGraph:
     def propagation(self) -> csr_array:
         """The matrix D^-1/2 (A + I) D^-1/2 (Kipf and Welling 2017), float32."""
         count = len(self)
-        loops = np.arange(count)
-        source = np.concatenate([self.edges[0], self.edges[1], loops])
-        target = np.concatenate([self.edges[1], self.edges[0], loops])
-        scale = np.bincount(source, minlength=count) ** -0.5
-        values = (scale[source] * scale[target]).astype(np.float32)
-        return csr_array((values, (source, target)), shape=(count, count))
+        degrees = np.ones(count, np.int64)
+        for ends in edge_blocks(self.edges):
+            degrees += np.bincount(ends.ravel(), minlength=count)
+        scale, values, columns = degrees**-0.5, Grown(np.float32), Grown(np.int32)
+
+        def cells() -> Iterator[NDArray[np.int64]]:
+            for source, target in edge_blocks(self.edges):
+                yield source * count + target
+                yield target * count + source
+            yield np.arange(count) * (count + 1)
+
+        for keys in in_order(cells(), count * count):
+            source, target = np.divmod(keys, count)
+            values.append(scale[source] * scale[target])
+            columns.append(target)
+        lengths = np.concatenate([[0], degrees])
+        return csr_array(sparse_rows(values.array(), columns.array(), lengths, count))
 
     def induced(self, rows: NDArray[np.int64]) -> DocumentGraph:
         """The chosen documents, in the order of ``rows``, and the edges among them only."""
         position = np.full(len(self), -1, np.int64)
         position[rows] = np.arange(len(rows))
-        edges = position[self.edges]
-        return self._of(rows, np.sort(edges[:, (edges >= 0).all(0)], axis=0))
+        features, disk = self.features, mapping(self.features) is not None
+        if disk:
+            features = in_blocks(features, lambda block: block, rows, on_disk=True)
+        return self._of(rows, edges_among(self.edges, position), features if disk else None)
 
-    def _of(self, rows: NDArray[np.int64], edges: NDArray[np.int64]) -> DocumentGraph:
+    def _of(
+        self, rows: NDArray[np.int64], edges: NDArray[np.int64], features: Features = None
+    ) -> DocumentGraph:
         return DocumentGraph(
-            self.features[rows],
+            self.features[rows] if features is None else features,
             edges,
             self.labels[rows],
             self.classes,
@@ -134,38 +161,28 @@ def check_rows(graph: DocumentGraph, rows: NDArray[np.int64] | None) -> None:
         raise ValueError(f"Chosen rows must differ, and lie between 0 and {len(graph) - 1}.")
 
 
-class DiskRows:
-    """Blocks of whole rows, of so many documents, in a file that nobody else can open."""
-
-    def __init__(self, features: Features, documents: int) -> None:
-        cells = features.nnz * 6 if issparse(features) else documents * features.shape[1]
-        self._disk = array_on_disk((cells + 8 * documents + 8,), np.int16)
-        self._end = 0
-
-    def moved(self, rows: Features) -> Features:
-        """A block of int16 rows that lies on disk."""
-        arrays = (rows.data, rows.indices) if issparse(rows) else (rows,)
-        moved = [self._moved(array) for array in arrays]
-        unmap(self._disk)
-        return csr_array((*moved, rows.indptr), shape=rows.shape) if moved[1:] else moved[0]
-
-    def _moved(self, array: NDArray[Any]) -> NDArray[Any]:
-        begin = -(-self._end // 4) * 4  # aligned for all types
-        self._end = begin + array.nbytes // 2
-        stored = self._disk[begin : self._end].view(array.dtype).reshape(array.shape)
-        stored[...] = array
-        return stored
+def in_blocks(
+    features: Features,
+    make: Callable[[Features], Features],
+    rows: NDArray[np.int64] | None = None,
+    *,
+    on_disk: bool,
+    size: int = 1 << 13,
+) -> Features:
+    """What ``make`` makes of rows, so many at a time, as one array in memory or on disk."""
+    count = features.shape[0] if rows is None else len(rows)
+    made = GrownRows(0 if on_disk else math.inf)
+    for begin in range(0, max(count, 1), size):
+        own = slice(begin, begin + size)
+        made.append(make(features[own if rows is None else rows[own]]))
+        unmap(features)
+    return made.rows()
 
 
-def unmap(rows: Features) -> None:
-    """Takes pages of mapped files out of memory; they are read again when needed."""
-    array: Any
-    for array in (rows.data, rows.indices) if issparse(rows) else (rows,):
-        owner, mode = array, "c"
-        while isinstance(owner, np.ndarray):
-            mode, owner = getattr(owner, "mode", mode), owner.base
-        if isinstance(owner, mmap.mmap) and mode != "c":  # private changes would be lost
-            owner.madvise(mmap.MADV_DONTNEED)
+def picked(rows: Features, chosen: NDArray[np.int64]) -> Features:
+    """Rows from anywhere; of a mapped file few at once, as others come along with each."""
+    size = _FEW if mapping(rows) is not None else max(1, len(chosen))
+    return in_blocks(rows, lambda block: block, chosen, on_disk=False, size=size)
 
 
 def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Features:

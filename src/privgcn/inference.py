@@ -11,7 +11,6 @@ documents tell too little about each other: recipe ``auto`` answers as about eac
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +19,9 @@ from numpy.typing import NDArray
 from privgcn.auto.moment_matching import matched_scores
 from privgcn.auto.train import blocks, text_scores
 from privgcn.config import Mode
-from privgcn.files import array_on_disk
 from privgcn.graph import DocumentGraph
 from privgcn.released import Released
+from privgcn.storage import room, unmap
 
 if TYPE_CHECKING:
     from torch import nn
@@ -57,24 +56,16 @@ def scores_in_mode(
     there = len(graph) if mode == "full-graph" else len(rows)
     if mode == "alone" or direct or too_few(released, there):
         # A linear model sees no edges. Few rows at a time: features may lie on disk.
-        own = (graph.features[rows[some]] for some in blocks(len(rows)))
-        return np.concatenate([text_scores(released, features) for features in own])
+        scores = room((len(rows), graph.classes), np.float64)
+        for own in blocks(len(rows)):
+            scores[own] = text_scores(released, graph.features[rows[own]])
+            unmap(graph.features)
+        return scores
     if mode == "own-graph":
-        graph, rows = _induced(graph, rows), np.arange(len(rows))
+        graph, rows = graph.induced(rows), np.arange(len(rows))
     return matched_scores(released, graph, rows)
 
 
 def too_few(released: Released, documents: int) -> bool:
     """Whether so many documents are answered as each alone, whatever the mode."""
     return "iterates" in released.tensors and documents < FEWEST
-
-
-def _induced(graph: DocumentGraph, rows: NDArray[np.int64]) -> DocumentGraph:
-    """The induced subgraph; features on disk stay there."""
-    if not isinstance(graph.features, np.memmap):
-        return graph.induced(rows)
-    chosen = replace(graph, features=np.empty((len(graph), 0), np.float32)).induced(rows)
-    features = array_on_disk((len(rows), graph.width), graph.features.dtype)
-    for own in blocks(len(rows)):
-        features[own] = graph.features[rows[own]]
-    return replace(chosen, features=features)

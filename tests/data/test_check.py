@@ -92,24 +92,6 @@ def test_two_checks_find_all_that_is_wrong_with_an_export(export: Path) -> None:
     assert second.facts["edges"] == 1
 
 
-def test_loading_stops_at_the_first_and_a_mended_export_trains(export: Path) -> None:
-    with pytest.raises(DataError, match="UTF-8"):
-        load_corpus(export)
-    rows = [list(row) for row in ROWS]
-    rows[9][2] = ""
-    with export.open("w", encoding="cp1252", newline="") as file:
-        csv.writer(file, delimiter=";").writerows([[*NAMED.values(), "Split"], *rows])
-    check = check_documents(export, encoding="cp1252", **NAMED)
-    assert check.trainable
-    assert check.facts["unlabelled"] == 1
-    assert check.facts["owners"] == 40
-    corpus = load_corpus(export, encoding="cp1252", **NAMED)
-    corpus.check_trainable()
-    assert corpus.texts is not None
-    assert corpus.texts[0] == "Café letter 0 \u2013 5 €"
-    assert corpus.labels[9] == -1
-
-
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_utf8_is_not_read_as_other_letters(tmp_path: Path, mark: str) -> None:
     """As where a run read cp1252 and new documents come in UTF-8."""

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.sparse import coo_matrix, csr_array
 
 from privgcn.data import Corpus, load_corpus
@@ -17,24 +15,6 @@ from privgcn.data.edges import canonical_edges
 from privgcn.errors import DataError
 
 TEXTS = list("abcd")
-
-
-@given(st.data())
-def test_canonical_edges_are_the_set_of_pairs(data: st.DataObject) -> None:
-    count = data.draw(st.integers(0, 12))
-    end = st.integers(0, max(0, count - 1))
-    pairs = data.draw(st.lists(st.tuples(end, end), max_size=30)) if count else []
-    edges = canonical_edges([a for a, _ in pairs], [b for _, b in pairs], count)
-    assert edges.dtype == np.int64
-    expected = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
-    assert [tuple(pair) for pair in edges.T.tolist()] == expected
-
-
-def test_canonical_edges_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = np.random.default_rng(0).integers(0, 50, (2, 500))
-    expected = canonical_edges(ends[0], ends[1], 50)
-    monkeypatch.setattr("privgcn.data.edges._AT_ONCE", 7)
-    np.testing.assert_array_equal(canonical_edges(ends[0], ends[1], 50), expected)
 
 
 def test_rows_in_small_integers_keep_edges_of_many_documents() -> None:

@@ -81,44 +81,32 @@ BAD: dict[str, tuple[Any, ...]] = {
     "nested text": (PARQUET, table(id=["1"], text=[["a"]]), "'text'", "strings"),
     "cut json": (JSONL, text(record() + '{"id":"2","te'), "line 2", "cut"),
     "not an object": (JSONL, text("[1]\n"), "line 1", "JSON object", "list"),
-    "cut in quotes": (CSV, text('id,text\n1,"a\nb"\n2,"c\nd'), "line 4", "cut"),
     "cut in a row": (CSV, text("id,text,label\n1,a,x\n2,b"), "line 3", "fields", "cut"),
     "too many fields": (CSV, text("id,text\n1,a,b\n"), "line 2", "2 fields", "quotes"),
     "two separators": (CSV, text("id;text,label\n1;a,x\n"), "'id;text', 'label'", "'id'"),
     "a separator twice": (CSV, text("id;text\n1;a\n2,b\n"), "2 fields", "Line 3", "';'"),
     "latin-1": (CSV, text(b"id,text\n1,a\n2,gr\xfcn\n"), "UTF-8", "Line 3", "0xfc", "cp1252"),
-    "latin-1 JSON": (JSONL, text(record().encode() + b"\xfc\n"), "UTF-8", "Line 2", "0xfc"),
     "utf-16": (CSV, text(GOOD.encode("utf-16")), "UTF-8", "Line 1", "encoding utf-16"),
-    "utf-16 JSON": (JSONL, text(record().encode("utf-16-le")), "UTF-8", "encoding utf-16"),
     "a pipe": (CSV, os.mkfifo, "regular file"),
     "no end": (JSONL, link("/dev/zero"), "symbolic link"),
     "a link outside": (CSV, link("/etc/passwd"), "symbolic link"),
     "a long id": (JSONL, text(f'{{"id": {DIGITS}, "text": "a"}}\n'), "Line 1"),
     "a long float": (JSONL, text('{"id": 1, "age": 1e999}\n'), "Line 1"),
-    "a long id twice": (CSV, text(f"id,text\n{DIGITS},a\n{DIGITS},b\n"), "again"),
     "a long name": (CSV, text(f"{DIGITS},text\n1,a\n"), "'id'"),
     "deep nesting": (JSONL, text(f'{{"id": {DEEP}\n'), "nested too deeply"),
     "half a character": (JSONL, text(record(text="\ud800")), "Line 1"),
     "not a number": (JSONL, text('{"id": 1, "label": NaN}\n'), "Line 1"),
     "terminal codes": (CSV, text("id,text\n\x1b[2J,a\n\x1b[2J,b\n"), "again"),
     "codes in owners": (CSV, text("id,text,owner\n1,a,\x1b[2Jx\n2,b,\x1b[2JX\n"), "and lower"),
-    "many columns": (CSV, text(",".join(map(str, range(10**5)))), "columns"),
     "many keys": (JSONL, text("".join(f'{{"k{n}": 1}}\n' for n in range(5_000))), "columns"),
     "a long line": (JSONL, text(b'{"id": "' + b"a" * (2 << 20)), "longer"),
-    "a long field": (CSV, text(b"id,text\n1," + b"a" * (2 << 20)), "longer"),
     "a table as text": (CSV, broken_parquet, "UTF-8"),
     "an unknown format": ("documents.xlsx", text(GOOD), "'documents.xlsx'"),
     "edges: with commas": (EDGES, text("source;target,a\n1;2,1\n"), "'source'", "'1;2'"),
-    "edges: the last is cut": (
-        EDGES,
-        text("source,target\n1,2\n1,"),
-        "a last line may have been",
-    ),
-    "edges: a pipe": (EDGES, os.mkfifo, "regular file"),
+    "edges: the last is cut": (EDGES, text("source,target\n1,2\n1,"), "last line may"),
     "edges: an unknown format": ("edges.json", text("[]"), "'edges.json'"),
     "edges: text as a table": ("edges.parquet", text("source,target\n1,2\n"), "Parquet"),
     "edges: nested": ("edges.parquet", table(source=[["1"]], target=["2"]), "single values"),
-    "edges: a long id": (EDGES, text(f"source,target\n1,{DIGITS}\n"), "'target'"),
     "edges: a name twice": (EDGES, text("source,target, target\n1,2,3\n"), "once"),
     "edges: columns": (NUMBERED, saved(np.zeros((3, 2), int)), "shape", NUMBERED),
     "edges: no document": (NUMBERED, saved([[0, 1], [1, 4]]), "from 0. Got 4", NUMBERED),
@@ -127,17 +115,13 @@ BAD: dict[str, tuple[Any, ...]] = {
     "vectors: too few": (VECTORS, saved(np.zeros((3, 2))), "4 documents", "(3, 2)", VECTORS),
     "vectors: flat": (VECTORS, saved(np.zeros(4)), "two-dimensional", "(4,)"),
     "vectors: empty": (VECTORS, saved(np.zeros((4, 0))), "(4, 0)"),
-    "vectors: texts": (VECTORS, saved([["a"]] * 4), "numeric"),
     "vectors: NaN": (VECTORS, saved([[1.0], [np.nan], [0], [0]]), "finite", "Row 1"),
     "vectors: large": (VECTORS, saved([[1.0], [0], [1e300], [0]]), "float32", "Row 2"),
     "vectors: objects": (VECTORS, saved([[None]] * 4, object), "numpy.save"),
-    "vectors: a pipe": (VECTORS, os.mkfifo, "regular file"),
     "vectors: wide": (VECTORS, header(f"(4, {10**14})"), "numpy.save"),
-    "vectors: overflow": (VECTORS, header(f"({2**62}, {2**62})"), "numpy.save"),
     "vectors: digits": (VECTORS, header(f"(4, {DIGITS})"), "numpy.save"),
     "vectors: negative": (VECTORS, header("(-4, -4)"), "features.npy"),
     "vectors: deep": (VECTORS, header("(" * 5_000), "numpy.save"),
-    "vectors: a long header": (VECTORS, header("(4, 1)" + " " * 10**6), "numpy.save"),
     "vectors: records": (VECTORS, header("(4, 1)", "[('a', '<f4')]"), "two-dimensional"),
     "vectors: an archive": (VECTORS, archive, "numpy.save"),
 }
@@ -262,31 +246,32 @@ def test_the_promised_memory_of_honest_tables_is_near_the_truth(
 
 
 def test_every_broken_table_is_one_error(tmp_path: Path) -> None:
-    path = tmp_path / PARQUET
+    path, random = tmp_path / PARQUET, np.random.default_rng(0)
     table(id=list("123"), text=["a", None, "c"])(path)
     content = path.read_bytes()
-    random = np.random.default_rng(0)
-    for _ in range(300):
-        data = bytearray(content)
-        for at in random.integers(0, len(data), 3):
-            data[at] = random.integers(0, 256)
+    broken = [
+        {int(at): random.integers(0, 256) for at in random.integers(0, len(content), 3)}
+        for _ in range(300)
+    ]
+    # The reader panics at some of these.
+    frame = pl.DataFrame({"id": list("1234"), "text": ["one", None] * 2})
+    frame.write_parquet(path, compression="uncompressed")
+    plain = path.read_bytes()
+    flipped = [{at: plain[at] ^ 64} for at in range(40, 50)]
+    for good, changes, must in (
+        *((content, b, False) for b in broken),
+        *((plain, f, True) for f in flipped),
+    ):
+        data = bytearray(good)
+        for at, byte in changes.items():
+            data[at] = byte
         path.write_bytes(data)
         try:
             load_corpus(tmp_path)
         except DataError as error:
             checked(error)
-
-
-def test_a_panic_of_the_reader_is_an_error_like_others(tmp_path: Path) -> None:
-    path = tmp_path / PARQUET
-    frame = pl.DataFrame({"id": list("1234"), "text": ["one", None] * 2})
-    frame.write_parquet(path, compression="uncompressed")
-    content = path.read_bytes()
-    for at in range(40, 50):
-        path.write_bytes(content[:at] + bytes([content[at] ^ 64]) + content[at + 1 :])
-        with pytest.raises(DataError) as caught:
-            load_corpus(tmp_path)
-        checked(caught.value)
+        else:
+            assert not must
 
 
 PIECES = [b"\x00", b"\xff", *b'" , \r ; nan { [ \\ud800 P1 id'.split(b" ")]

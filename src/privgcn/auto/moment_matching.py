@@ -43,15 +43,17 @@ from privgcn.auto.spectrum import (
     principal_directions,
 )
 from privgcn.auto.train import blocks, text_rows
-from privgcn.graph import DocumentGraph, Features
+from privgcn.graph import DocumentGraph, Features, in_blocks, picked
 from privgcn.progress import advance
 from privgcn.released import Released
+from privgcn.storage import mapping, room, unmap
 
 Rows = NDArray[np.int64]
 
 # Columns that are propagated at once, so that memory does not grow with the documents.
 _MOST_COLUMNS, _LEAST_COLUMNS = 50, 8
 _NUMBERS_AT_ONCE = 1 << 26
+_MOST_PERMUTED = 1 << 22
 # How much flatter or sharper scores may be than they say: steps of the root of two.
 _SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-8, 5))
 
@@ -69,13 +71,13 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
     query = _Query(released, graph, constants)
     problem = _Problem.of(moments, query)
     informative = _informative(problem, query)
-    prior_scores = query.product(moments.prior_weights) + moments.class_bias
+    prior_scores = query.product(moments.prior_weights, moments.class_bias)
     text = _text(query, informative, prior_scores)
     # The first answer tells how far the sum over other documents may stray.
     first = _Match(problem, query, text)
     problem = problem.informed(softmax(first.scores_matched(), axis=0))
     best = _Match(problem, query, text, start=first)
-    chosen = graph.edges[:, _some(graph.edges.shape[1], constants.most_matched)]
+    chosen = picked(graph.edges.T, _some(graph.edges.shape[1], constants.most_matched)).T
     ends, edges = np.unique(chosen, return_inverse=True)
     propagates = False
     if edges_help(softmax(best.scores(ends), axis=1), edges.reshape(2, -1), constants):
@@ -85,7 +87,7 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
 
     matched_bias: Table = np.float32(constants.matched_bias) * moments.class_bias
     matched = best.scores(rows) + matched_bias
-    own = query.product(moments.weight, rows) + moments.own_bias
+    own = query.product(moments.weight, moments.own_bias, rows)
     # The trained weights' own scores count the more, the less noise they carry, the fewer query
     # documents there are to match, and the more often both agree: where they do not, at most
     # one of them is right.
@@ -95,7 +97,7 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
     trust /= float(apart.mean()) + constants.least_disagreement
     blend = min(constants.most_blend, constants.blend * math.pow(trust, constants.blend_power))
     if propagates:
-        moved = query.propagate(query.product(moments.weight) + moments.own_bias)[rows]
+        moved = query.propagate(query.product(moments.weight, moments.own_bias))[rows]
         # A small blend is worth most as it is: the match has used the edges already, and well
         # where there are many query documents.
         fraction = min(1.0, blend * moments.units / (moments.units + len(graph)))
@@ -194,13 +196,9 @@ class _Query:
         self, released: Released, graph: DocumentGraph, constants: MatchingConstants
     ) -> None:
         self.graph, self.constants = graph, constants
-        self._mean = released.tensors.get("mean")
         self._prediction = released.settings.prediction
-        # What fits into memory is made ready once; what lies on disk, whenever it is read.
-        self._on_disk = isinstance(graph.features, np.memmap)
-        self._ready = graph.features
-        if not self._on_disk:
-            self._ready = text_rows(graph.features, self._mean)
+        disk, mean = mapping(graph.features) is not None, released.tensors.get("mean")
+        self._ready = in_blocks(graph.features, lambda own: text_rows(own, mean), on_disk=disk)
         self.matched = _some(len(graph), constants.most_matched)
         self.features = self.some(self.matched)
         self.directions = principal_directions(
@@ -213,14 +211,18 @@ class _Query:
 
     def some(self, rows: Rows | slice) -> Features:
         """Text rows of some documents."""
-        chosen = self._ready[rows]
-        return text_rows(chosen, self._mean) if self._on_disk else chosen
+        if not isinstance(rows, slice):
+            return picked(self._ready, rows)
+        block = self._ready[rows].copy()
+        unmap(self._ready)
+        return block
 
-    def product(self, table: Table, rows: Rows | None = None) -> Table:
-        """Text rows of some documents, or of all, times a table."""
-        out = np.empty((len(self.graph if rows is None else rows), table.shape[1]), np.float32)
+    def product(self, table: Table, bias: Table, rows: Rows | None = None) -> Table:
+        """Text rows of some documents, or of all, times a table, plus a bias."""
+        out = room((len(self.graph if rows is None else rows), table.shape[1]), np.float32)
         for own in blocks(len(out)):
-            out[own] = self.some(own if rows is None else rows[own]) @ table
+            out[own] = self.some(own if rows is None else rows[own]) @ table + bias
+            unmap(out)
         return out
 
     def coordinates(self, rows: Rows | slice, columns: slice = slice(None)) -> Table:
@@ -241,8 +243,11 @@ class _Query:
 
 def _some(count: int, most: int) -> Rows:
     """All numbers below ``count``, or a fixed random choice of ``most`` of them."""
-    chosen = np.arange(count) if count <= most else fixed_choice().permutation(count)[:most]
-    return chosen.astype(np.int64)
+    if count <= most:
+        return np.arange(count)
+    # Of very many, those at equal distances: to permute all takes much memory.
+    step = -(-count // _MOST_PERMUTED)
+    return step * fixed_choice().permutation(count // step)[:most].astype(np.int64)
 
 
 class _Embedding(NamedTuple):
@@ -272,18 +277,36 @@ def _propagated(
     selected = np.zeros(count, bool)
     selected[query.matched] = selected[asked] = True
     position = np.cumsum(selected) - 1
-    table = np.empty((int(selected.sum()), rank), np.float32)
+    # A column after the other, as they are made.
+    table = room((rank, int(selected.sum())), np.float32)
+    matched = np.empty((len(query.matched), rank), np.float32)
     columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, _NUMBERS_AT_ONCE // count))
     for begin in range(0, rank, columns):
         advance(begin, rank)
         own = slice(begin, min(begin + columns, rank))
-        values = np.concatenate([query.coordinates(some, own) for some in blocks(count)])
-        table[:, own] = query.propagate(values)[selected]
-    table *= informative
-    along_axes = principal_axes(table[position[query.matched]], query.constants.axis_power)
-    return _Embedding(
-        lambda rows: along_axes(table[position[rows]]), query.propagate(prior_scores)
-    )
+        values = room((count, own.stop - begin), np.float32)
+        for some in blocks(count):
+            values[some] = query.coordinates(some, own)
+            unmap(values)
+        moved = query.propagate(values)
+        matched[:, own], end = picked(moved, query.matched), 0
+        for some in blocks(count):
+            chosen = moved[some][selected[some]]
+            table[own, end : end + len(chosen)] = chosen.T
+            end += len(chosen)
+            unmap(moved)
+        unmap(table)
+    along_axes = principal_axes(matched * informative, query.constants.axis_power)
+
+    def of(rows: Rows) -> Table:
+        if rows is query.matched:
+            return along_axes(matched * informative)
+        near = position[rows]
+        span = np.ascontiguousarray(table[:, near.min() : near.max() + 1].T)
+        unmap(table)
+        return along_axes(span[near - near.min()] * informative)
+
+    return _Embedding(of, query.propagate(prior_scores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,7 +410,9 @@ class _Match:
         self.problem, self.embedding = problem, embedding
         self._unit = np.float32(problem.constants.prior_variance**0.5)
         self.points = self._unit * embedding.of(query.matched)
-        self.prior_scores = np.ascontiguousarray(embedding.prior_scores[query.matched].T)
+        self.prior_scores = np.ascontiguousarray(
+            picked(embedding.prior_scores, query.matched).T
+        )
         classes = len(problem.target)
         self.weights = np.zeros((classes, self.points.shape[1]), np.float32)
         self.bias = np.zeros(classes, np.float32)
@@ -442,6 +467,7 @@ class _Match:
         for own in blocks(len(rows)):
             points = self._unit * self.embedding.of(rows[own])
             prior_scores = self.embedding.prior_scores[rows[own]]
+            unmap(self.embedding.prior_scores)
             out[own] = points @ self.weights.T + self.bias + prior_scores
         return out
 
@@ -473,13 +499,15 @@ def _edges_inform(problem: _Problem, moments: Moments, query: _Query) -> bool:
     """
 
     def misfit(half: slice, scores: Table) -> float:
-        likely = (softmax(np.float32(p) * scores[query.matched].T, axis=0) for p in _SHARPNESS)
+        likely = (
+            softmax(np.float32(p) * picked(scores, query.matched).T, axis=0) for p in _SHARPNESS
+        )
         return min(0.5 * float(np.square(problem.gap(p)[:, half]).sum()) for p in likely)
 
     basis, gain = query.directions.basis, 0.0
     for half in (slice(0, None, 2), slice(1, None, 2)):
         left_out = basis[:, half]
         weight = moments.weight - left_out @ (left_out.T @ moments.weight)
-        own = query.product(weight) + moments.own_bias
+        own = query.product(weight, moments.own_bias)
         gain += misfit(half, own) - misfit(half, query.propagate(own))
     return gain > moments.constants.evidence

@@ -19,10 +19,13 @@ from scipy import linalg
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
+from privgcn.storage import copy_rows, room, unmap
+
 Table = NDArray[np.float32]
 
 _NEGLIGIBLE = 1e-6
 _ROUNDING = 1e-4
+_ROWS_AT_ONCE = 1 << 16
 
 
 def fixed_choice() -> np.random.RandomState:
@@ -81,11 +84,19 @@ def principal_directions(
 
 def personalised_pagerank(matrix: csr_array, values: Table, restart: float, hops: int) -> Table:
     """Propagates values along the edges, each hop going back to the start in part."""
-    away, back = matrix * np.float32(1.0 - restart), np.float32(restart) * values
+    back, away = np.float32(restart), np.float32(1.0 - restart)
+    start, result = values, room(values.shape, np.float32)
+    values, moved = (np.empty(start.shape, np.float32) for _ in range(2))
+    copy_rows(start, values)
     for _ in range(hops):
-        values = away @ values
-        values += back
-    return values
+        for begin in range(0, len(values), _ROWS_AT_ONCE):
+            own = slice(begin, begin + _ROWS_AT_ONCE)
+            moved[own] = (matrix[own] * away) @ values + back * start[own]
+            unmap(matrix)
+            unmap(start)
+        values, moved = moved, values
+    copy_rows(values, result)
+    return result
 
 
 def principal_axes(values: Table, power: float) -> Callable[[Table], Table]:

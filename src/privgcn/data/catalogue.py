@@ -1,8 +1,7 @@
 """One way to every corpus: a dataset that is known by name, or a user's folder.
 
-The package brings the corpus ``clinic``. Further datasets are found by the entry point group
-``privgcn.datasets``: an entry point names a :class:`DatasetCard`, which is only loaded when
-somebody asks for it or for the list.
+The package brings ``clinic``; entry points of the group ``privgcn.datasets`` name the
+:class:`DatasetCard` of each further one.
 
 Examples:
     >>> from privgcn.data import load_corpus
@@ -32,13 +31,11 @@ _GROUP = "privgcn.datasets"
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """A dataset that is known by name.
+    """A dataset that is known by name, which the user types.
 
     Attributes:
-        name: What the user types.
         loader: Reads it, given this card, a data folder and a seed.
         title: What it is, in a few words; says so when it is synthetic.
-        licence: As its publishers state it.
         features: What the documents come as.
         edges: How many undirected edges; None where it is known only after loading.
         encodings: Options of the feature kinds with which the literature encodes its texts;
@@ -130,12 +127,11 @@ def load_corpus(
             read off the labels, and a privacy statement says so.
         seed: Of the random split, where the source has none of its own.
         data_dir: Where raw datasets are; default ``PRIVGCN_DATA`` or the user cache.
-        id: The column with the ids, where it has another name; so ``text``, ``label``,
-            ``owner`` and ``split``.
-        text: The column with the texts.
-        label: The column with the labels.
-        owner: The column that says whose each document is.
-        split: The column with the split; ``random`` draws one whatever columns there are.
+        id: The column of that meaning, where it has another name; so the next four.
+        text: See ``id``.
+        label: See ``id``.
+        owner: See ``id``; it says whose each document is.
+        split: See ``id``; ``random`` draws one whatever columns there are.
         edges: A file of edges, instead of the one in the folder.
         encoding: Of text files, where it is not UTF-8.
 

@@ -20,20 +20,14 @@ from privgcn.data.problems import Problem, Problems
 
 @dataclass(frozen=True)
 class Check:
-    """What is fine and what is not.
-
-    Attributes:
-        problems: Those that stop training and those that only want to be known.
-        facts: Numbers of documents, owners, edges, classes and splits, as far as they could
-            be read; as private as the documents.
-    """
+    """All problems, and facts as far as they could be read: as private as the documents."""
 
     problems: tuple[Problem, ...]
     facts: dict[str, Any]
 
     @property
     def trainable(self) -> bool:
-        """Whether somebody can train on the documents as they are."""
+        """Whether no problem stops training."""
         return not any(problem.stops for problem in self.problems)
 
     @property

@@ -1,9 +1,8 @@
 """The bundled corpus ``clinic``: synthetic letters about people who do not exist.
 
-Each letter belongs to a patient (its owner) and to a department (its label). Edges join
-the letters of one patient, and a referral joins letters of two patients, mostly within a
-department. A single letter often says little about its department or mentions others, so the
-edges help. ``scripts/make_clinic.py`` wrote it.
+Each letter belongs to a patient (its owner) and to a department (its label). Edges join the
+letters of a patient, and referrals mostly within a department. ``scripts/make_clinic.py``
+wrote it.
 """
 
 from __future__ import annotations

@@ -1,30 +1,25 @@
 """Documents, what is known about them, and the edges between them.
 
 Examples:
-    >>> from privgcn.data import Corpus
     >>> corpus = Corpus.from_texts(["an invoice", "a parcel"], ["a", "b"], edges=[(0, 1)])
     >>> corpus
     <Corpus 'texts': 2 documents, 1 edges, 2 classes>
-    >>> corpus.select([1]).texts[0]
-    'a parcel'
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privgcn.data.problems import Problems
 from privgcn.errors import DataError, one_line, shown
+from privgcn.storage import Grown, edge_blocks, edges_among, unmap
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +36,6 @@ NO_LABEL = -1
 
 _HELD_OUT = 0.1
 _SMALLEST_SPLIT = 3
-_MOST_IN_MEMORY = 1 << 28
 _AT_ONCE = 1 << 12
 
 
@@ -73,71 +67,59 @@ def owners_on_several_sides(
     return np.flatnonzero(np.bincount(sides) > 1)
 
 
-class _Stored:
-    """Bytes in a temporary file without a name, which goes with this object."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        file.flush()
-        self._handle = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self._handle)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Texts on disk belong to this process: load the corpus there again.")
-
-    def __getitem__(self, part: slice) -> bytes:
-        return os.pread(self._handle, part.stop - part.start, part.start)
-
-
 class Strings(Sequence[str]):
     """Strings as one run of UTF-8 bytes; one becomes a Python object when somebody asks for it.
 
-    Ten million ids or texts stay in a few blocks of memory, and a selection shares them. Bytes
-    beyond a quarter of a GiB lie in a temporary file without a name: nobody else can open it,
-    and it goes with the last selection.
+    A selection shares the bytes of all, and has the numbers of its own ``rows``.
     """
 
     def __init__(
-        self, data: bytes | _Stored, begins: NDArray[np.int64], ends: NDArray[np.int64]
+        self,
+        data: NDArray[np.uint8],
+        bounds: NDArray[np.int64],
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
-        self.data, self.begins, self.ends = data, begins, ends
+        self.data, self.bounds, self.rows = data, bounds, rows
 
     @classmethod
     def of(cls, columns: Iterable[pl.Series]) -> Strings:
         """The strings of polars columns, one after the other; an empty one for null."""
-        lengths = [np.zeros(1, dtype=np.int64)]
-        with tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY) as file:
-            for column in columns:
-                for begin in range(0, len(column), _AT_ONCE):
-                    part = column[begin : begin + _AT_ONCE].fill_null("")
-                    lengths.append(part.str.len_bytes().to_numpy())
-                    file.write(part.str.join("").item().encode())
-            size = file.tell()
-            file.seek(0)
-            data = _Stored(file) if size > _MOST_IN_MEMORY else file.read()
-        bounds = np.cumsum(np.concatenate(lengths), dtype=np.int64)
-        return cls(data, bounds[:-1], bounds[1:])
+        data, bounds, end = Grown(np.uint8), Grown(np.int64), 0
+        bounds.append([0])
+        for column in columns:
+            for begin in range(0, len(column), _AT_ONCE):
+                part = column[begin : begin + _AT_ONCE].fill_null("")
+                ends = end + np.cumsum(part.str.len_bytes().to_numpy(), dtype=np.int64)
+                end = int(ends[-1])
+                bounds.append(ends)
+                data.append(np.frombuffer(part.str.join("").item().encode(), np.uint8))
+        return cls(np.asarray(data.array()), np.asarray(bounds.array()))
 
     def __len__(self) -> int:
-        return len(self.begins)
+        return len(self.bounds) - 1 if self.rows is None else len(self.rows)
 
     def __getitem__(self, index: Any) -> Any:
-        begins, ends = self.begins[index], self.ends[index]
-        if np.ndim(begins):
-            return Strings(self.data, begins, ends)
-        return self.data[begins:ends].decode()
+        if isinstance(index, slice):
+            index = np.arange(*index.indices(len(self)))
+        rows = index if self.rows is None else self.rows[index]
+        if np.ndim(rows):
+            return Strings(self.data, self.bounds, rows)
+        rows = range(len(self.bounds) - 1)[rows]
+        return self.data[self.bounds[rows] : self.bounds[rows + 1]].tobytes().decode()
 
     def __iter__(self) -> Iterator[str]:
         for begin in range(0, len(self), _AT_ONCE):
-            own = slice(begin, begin + _AT_ONCE)
-            for at, end in zip(self.begins[own].tolist(), self.ends[own].tolist(), strict=True):
-                yield self.data[at:end].decode()
+            rows = self[begin : begin + _AT_ONCE].rows
+            ends = zip(self.bounds[rows].tolist(), self.bounds[rows + 1].tolist(), strict=True)
+            for first, last in ends:
+                yield self.data[first:last].tobytes().decode()
+            unmap(self.data)
+            unmap(self.bounds)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
         return len(self) == len(other) and all(map(str.__eq__, self, other))
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class MappedRows:
@@ -162,8 +144,8 @@ class CorpusFacts:
     """Where a corpus comes from, as far as a privacy statement has to repeat it.
 
     Attributes:
-        source: The catalogue name or folder, as the user gave it.
-        classes_declared: The class set was declared and not read off the labels.
+        source: The name or folder, as the user gave it.
+        classes_declared: The class set was not read off the labels.
         split_origin: ``given`` by the user, ``random`` from the seed, the ``benchmark``'s
             own, or ``stratified`` by label (and then not covered by a guarantee).
         synthetic: Made by this package; no real person wrote or is described in it.
@@ -188,19 +170,15 @@ class Corpus:
     ``parent`` and ``rows`` where it was taken from.
 
     Attributes:
-        name: The catalogue name, or the folder's own name.
-        ids: One string for each document.
-        texts: One text for each document, or None where ``vectors`` stand in.
+        texts: One for each document, or None where ``vectors`` stand in.
         vectors: Float32 vectors in document order (dense, CSR or a ``numpy.memmap``), or
             None. Those of a view of a memmap are ``MappedRows``: it stores none.
         labels: Index into ``classes``; -1 where a document has no label.
-        classes: The class names.
-        edges: ``[2, m]``, each undirected edge once with the smaller row first.
+        edges: ``[2, m]``, each undirected edge once with the smaller row first; many lie in a
+            mapped file.
         split: 0 train, 1 validation, 2 test, 3 outside.
         owners: Index into ``owner_names``, or None where owners are unknown.
-        owner_names: The owners.
         columns: Further columns, as strings.
-        facts: Where the corpus comes from.
         remarks: What the owner of the documents should know about how they were read; None for
             datasets that are known by name, and for views.
         parent: The corpus this view was taken from; None for a corpus that is no view.
@@ -235,8 +213,10 @@ class Corpus:
                     f"The '{name}' of Corpus must have one entry for each of the {count} ids. "
                     f"Got {length}."
                 )
-        inside = edges.ndim == 2 and len(edges) == 2 and (edges[0] < edges[1]).all()
-        if not inside or (edges.size and not 0 <= edges[0].min() <= edges[1].max() < count):
+        inside = edges.ndim == 2 and len(edges) == 2
+        for source, target in edge_blocks(edges) if inside else ():
+            inside &= (source.min() >= 0) & (source < target).all() & (target.max() < count)
+        if not inside:
             raise DataError(
                 f"The 'edges' of Corpus must be rows of its {count} documents in the shape "
                 "[2, edges], the smaller first. Use canonical_edges to make them so."
@@ -255,8 +235,8 @@ class Corpus:
 
         Args:
             texts: One for each document.
-            labels: One for each document, None or NaN where it has none.
-            ids: One for each document; by default its row.
+            labels: Likewise, None or NaN where there is none.
+            ids: Likewise; by default rows.
             more: ``edges``, ``owners``, ``classes`` and ``seed``, as in ``from_frame``.
         """
         frame = {"text": texts} if ids is None else {"text": texts, "id": ids}
@@ -276,8 +256,7 @@ class Corpus:
         """The documents of a frame of pandas, polars, pyarrow or ``datasets``, or a mapping.
 
         Column ``text`` is needed; ``id``, ``label``, ``owner`` and ``split`` (train,
-        validation or test) have a meaning, and others are stored. Without a ``split`` column
-        the documents are split at random.
+        validation or test; else random, by the ``seed``) have a meaning, and others are stored.
 
         Args:
             frame: The documents.
@@ -286,10 +265,7 @@ class Corpus:
                 ``source`` and ``target``, a square sparse matrix, or an ``edge_index``.
             owners: The person that each document belongs to, instead of a column ``owner``.
             classes: The class set, where it is public knowledge.
-            seed: Of the random split.
-
-        Raises:
-            DataError: Something is missing or breaks a rule.
+            seed: Of a random split.
         """
         from privgcn.data.frames import columns_of, table_of_columns
         from privgcn.data.ingest import corpus_fields
@@ -316,11 +292,7 @@ class Corpus:
         return corpus_of_data(data)
 
     def to_pyg(self) -> Any:
-        """The same documents as a ``Data``: edges in both directions, masks for the split.
-
-        Raises:
-            MissingExtraError: ``torch-geometric`` is not installed.
-        """
+        """The same documents as a ``Data``: edges in both directions, masks for the split."""
         from privgcn.data.pyg import data_of
 
         return data_of(self)
@@ -411,14 +383,13 @@ class Corpus:
             vectors = MappedRows(vectors, chosen)
         elif vectors is not None:
             vectors = vectors[chosen]
-        edges = position[self.edges]
         return replace(
             self,
             ids=_taken(self.ids, chosen),
             texts=None if self.texts is None else _taken(self.texts, chosen),
             vectors=vectors,
             labels=self.labels[chosen],
-            edges=np.sort(edges[:, (edges >= 0).all(axis=0)], axis=0),
+            edges=edges_among(self.edges, position),
             split=self.split[chosen],
             owners=None if self.owners is None else self.owners[chosen],
             columns={name: _taken(values, chosen) for name, values in self.columns.items()},
@@ -433,11 +404,7 @@ class Corpus:
         return replace(self, split=split)
 
     def check_trainable(self) -> None:
-        """Refuses a corpus that nobody could train on.
-
-        Raises:
-            DataError: No training documents, none with a label, or fewer than two classes.
-        """
+        """Refuses a corpus without labelled training documents or a second class."""
         where = f"The corpus {shown(self.facts.source or self.name)}"
         with Problems() as problems:
             training_rules(where, self.labels, self.split, self.classes, problems)
@@ -450,7 +417,7 @@ def training_rules(
     classes: Sequence[str],
     problems: Problems,
 ) -> None:
-    """What documents must have for somebody to train on them."""
+    """The first rule that nobody can train without."""
     training = split == TRAIN
     rules = (
         (training.any(), "training documents", "Set the 'split' of some to 'train'"),

@@ -6,6 +6,7 @@ once. What breaks a rule goes to ``Problems``.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections import defaultdict
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _NO_VALUE = ("nan", "null", "<na>", "n/a", "nat")
 _USER_SPLITS = SPLIT_NAMES[:3]
+_AT_ONCE = 1 << 20
 
 
 def document_fields(
@@ -88,7 +90,7 @@ def _split(
     if "split" not in table.frame.columns:
         return random_split(len(table), seed, owners)
     values = table.frame["split"]
-    split = codes(values, numbered(pl.Series(_USER_SPLITS))).astype(np.int8)
+    split = Names(pl.Series(_USER_SPLITS)).codes(values).astype(np.int8)
     problems.rows(
         split < 0,
         f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
@@ -107,30 +109,38 @@ def _split(
     return split
 
 
-def numbered(names: pl.Series) -> pl.DataFrame:
-    """The place of each name, for ``codes``; of one that is there twice, the first."""
-    import polars as pl
+class Names:
+    """Finds names by their hashes; of one that is there twice, the first."""
 
-    index = pl.DataFrame({"name": names, "code": np.arange(len(names), dtype=np.int64)})
-    return index if names.is_unique().all() else index.unique("name", keep="first")
+    def __init__(self, names: pl.Series) -> None:
+        self.names = names
+        # Until no two names share a hash.
+        for self._seed in itertools.count():
+            hashes = names.hash(self._seed).to_numpy()
+            self._order = np.argsort(hashes, kind="stable")
+            self._hashes = hashes[self._order]
+            again = np.flatnonzero(self._hashes[1:] == self._hashes[:-1])
+            if names[self._order[again]].eq_missing(names[self._order[again + 1]]).all():
+                break
 
-
-def codes(values: pl.Series, index: pl.DataFrame) -> NDArray[np.int64]:
-    """The place of every value among numbered names; -1 for one not there."""
-    joined = (
-        values.alias("name")
-        .to_frame()
-        .join(index, on="name", how="left", maintain_order="left")
-    )
-    # Arrays of polars are read-only, and torch warns of those.
-    return np.array(joined["code"].fill_null(NO_LABEL).to_numpy(), dtype=np.int64)
+    def codes(self, values: pl.Series) -> NDArray[np.int64]:
+        """The place of every value among the names; -1 for one not there."""
+        codes = np.full(len(values), NO_LABEL, dtype=np.int64)
+        for begin in range(0, len(values) if len(self.names) else 0, _AT_ONCE):
+            some = values[begin : begin + _AT_ONCE]
+            hashes = some.hash(self._seed).to_numpy()
+            # In their order the search goes through memory once.
+            order = np.argsort(hashes)
+            near = np.empty(len(some), dtype=np.int64)
+            near[order] = np.searchsorted(self._hashes, hashes[order])
+            place = self._order[np.minimum(near, len(self._order) - 1)]
+            same = (self.names[place] == some).fill_null(value=False).to_numpy()
+            codes[begin : begin + len(some)][same] = place[same]
+        return codes
 
 
 def label_set(labels: Sequence[Any], classes: Sequence[Any] | None = None) -> NDArray[Any]:
-    """The class labels with their own type: as declared, else numbers by size, others by name.
-
-    None of the ``labels`` is a missing one.
-    """
+    """The class labels with their type: as declared, else numbers by size, others by name."""
     if classes is not None:
         names = [str(name) for name in classes]
         if isinstance(classes, str) or len(names) < 2 or len(set(names)) != len(names):
@@ -153,8 +163,7 @@ def owner_codes(
     """Owners as codes in the order of their names, and the names; None for none.
 
     Names are compared without outer and repeated spaces and in Unicode form NFC. Two that
-    then read alike but for upper and lower case are refused: one person protected as two
-    would be protected half.
+    read alike are refused: one person protected as two would be protected half.
 
     Guarantees:
         How many documents an owner has, and where they stand, numbers nobody else. Splits and
@@ -197,8 +206,8 @@ def owner_codes(
         )
     sorted_names = persons["name"].sort()
     # By name: an order of appearance would follow how many documents owners have.
-    of_spelling = codes(spelled["name"], numbered(sorted_names))
-    return of_spelling[codes(values, numbered(spellings))], Strings.of([sorted_names])
+    of_spelling = Names(sorted_names).codes(spelled["name"])
+    return of_spelling[Names(spellings).codes(values)], Strings.of([sorted_names])
 
 
 def _plain(name: str) -> str:
@@ -241,7 +250,7 @@ def _labels(
             alike.__getitem__,
             "Write each in one way. If they are classes of their own, declare the classes",
         )
-    labels = codes(values, numbered(pl.Series(names, dtype=pl.String)))
+    labels = Names(pl.Series(names, dtype=pl.String)).codes(values)
     problems.rows(
         (labels == NO_LABEL) & values.is_not_null().to_numpy(),
         f"The 'label' of a document must be one of the declared classes {names}",

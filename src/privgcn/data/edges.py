@@ -1,7 +1,5 @@
 """Edges between documents, in every form that people have them in.
 
-Whatever the form, edges become pieces ``[2, some]`` of document rows, and those one array.
-
 Examples:
     >>> canonical_edges([3, 1, 1, 2], [1, 3, 1, 0], 4).tolist()
     [[0, 1], [2, 3]]
@@ -17,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privgcn.data.documents import codes, numbered
+from privgcn.data.documents import Names
 from privgcn.data.frames import columns_of, is_frame, table_of_columns
 from privgcn.data.problems import Problems
 from privgcn.data.readers import numeric_array, tables_of_file
 from privgcn.data.table import ENDS, Table
 from privgcn.errors import DataError, shown
+from privgcn.storage import in_order, joined_edges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,37 +34,27 @@ Pieces = Iterable[NDArray[Any]]
 
 
 def canonical_edges(source: ArrayLike, target: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Undirected edges, each once with the smaller row first; self-loops are dropped.
-
-    A repeated edge and an edge of a document with itself carry no information here, because
-    propagation adds its own self-loops.
-    """
+    """Undirected edges, each once with the smaller row first; self-loops are dropped."""
     return gathered(_pieces(np.asarray(source), np.asarray(target)), count)[0]
 
 
 def gathered(pieces: Pieces, count: int) -> tuple[NDArray[np.int64], int]:
-    """All edges as ``canonical_edges`` has them, and how many were left out.
+    """All edges as ``canonical_edges`` has them, and how many were left out."""
+    listed, count = 0, max(count, 1)
 
-    Eight bytes for each edge of the ``pieces`` are held until all are known.
-    """
-    keys, listed, count = np.empty(0, dtype=np.int64), 0, max(count, 1)
-    for piece in pieces:
-        listed += piece.shape[1]
-        # One integer for each pair: sorting and duplicates are one pass over flat memory then.
-        ends = np.sort(piece.astype(np.int64, copy=False), axis=0)
-        own = (ends[0] * count + ends[1])[ends[0] != ends[1]]
-        # Nobody else has the array, so it grows in its place.
-        keys.resize(len(keys) + len(own), refcheck=False)
-        keys[len(keys) - len(own) :] = own
-        # Not beside the next one.
-        del piece, ends, own
-    keys.sort()
-    first_of_its_kind = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first_of_its_kind[1:])
-    keys = keys[first_of_its_kind]
-    edges = np.empty((2, len(keys)), dtype=np.int64)
-    np.divmod(keys, count, out=(edges[0], edges[1]))
-    return edges, listed - len(keys)
+    def keys() -> Iterator[NDArray[np.int64]]:
+        nonlocal listed
+        for piece in pieces:
+            listed += piece.shape[1]
+            # One integer for each pair, to be sorted and compared.
+            ends = piece.astype(np.int64, copy=False)
+            low, high = np.minimum(*ends), np.maximum(*ends)
+            yield (low * count + high)[low != high]
+
+    # In order, so that equal ones are neighbours.
+    blocks = (own[np.diff(own, prepend=-1) > 0] for own in in_order(keys(), count * count))
+    edges = joined_edges(np.divmod(own, count) for own in blocks)
+    return edges, listed - edges.shape[1]
 
 
 def _pieces(source: NDArray[Any], target: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -162,7 +151,7 @@ def _of_tables(
     """Edges that tables list, by id, or by row where there are no ids."""
     import polars as pl
 
-    known = None if ids is None else numbered(ids)
+    known = None if ids is None else Names(ids)
     end = f"a row of the {count} documents, counted from 0"
     remedy = "To name documents by id, give them ids"
     if known is not None:
@@ -179,7 +168,7 @@ def _of_tables(
                 rows = values.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
                 rows = np.where(rows < count, rows, -1)
             else:
-                rows = codes(values, known)
+                rows = known.codes(values)
             problems.rows(
                 rows < 0,
                 f"The '{name}' of an edge must be {end}",
@@ -189,8 +178,6 @@ def _of_tables(
             sides.append(rows)
         ends = np.stack(sides)
         yield ends[:, (ends >= 0).all(axis=0)]
-        # Not beside the next one.
-        del values, rows, sides, ends
 
 
 def _pair(table: Table, problems: Problems) -> list[str]:

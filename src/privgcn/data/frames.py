@@ -1,8 +1,4 @@
-"""Frames of any library, and mappings from names to columns, as one table.
-
-A frame is anything with named columns: of pandas, polars, pyarrow or Hugging Face ``datasets``.
-None of these libraries is imported here, but polars.
-"""
+"""Frames of pandas, polars, pyarrow or ``datasets``, and mappings of columns, as one table."""
 
 from __future__ import annotations
 
@@ -25,7 +21,6 @@ def is_frame(value: Any) -> bool:
 
 def columns_of(frame: Any) -> dict[str, Any]:
     """The columns of a frame by name, each as its library has it."""
-    # A pyarrow table has columns without names, beside their names.
     named = getattr(frame, "column_names", None) or getattr(frame, "columns", frame)
     return {str(name): frame[name] for name in named}
 

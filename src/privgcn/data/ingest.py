@@ -4,7 +4,7 @@ A folder holds ``documents.jsonl``, ``.csv``, ``.tsv`` or ``.parquet`` (columns 
 ``text``; optional ``label``, ``split``, ``owner`` and any others), optionally ``edges`` in one
 of the same formats (``source``, ``target``), or ``edges.npy`` with two rows of document numbers
 counted from 0, and optionally ``features.npy`` with one row for each document, which may stand
-in for the texts. A frame is anything with named columns.
+in for the texts.
 
 Each file must lie in the folder: none is read through a symbolic link.
 """

@@ -16,7 +16,7 @@ _MAGIC = b"PAR1"
 _MOST_FOOTER = 32 << 20
 _DEEPEST = 40
 _VIEW_BYTES = 16
-# The encoding whose values are made of pieces of other values: their size stands nowhere.
+# Values made of pieces of others: their size stands nowhere.
 _DELTA_BYTE_ARRAY = 7
 
 # Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and PageHeader.

@@ -1,7 +1,6 @@
 """What is wrong with documents: the rule, what breaks it, and the remedy.
 
-Each rule about documents and edges says here what breaks it, and reading goes on. A check
-lists all problems; loading raises the first one that stops training.
+Reading goes on: a check lists all problems, loading raises the first that stops training.
 
 Examples:
     >>> with Problems() as problems:
@@ -28,10 +27,8 @@ class Problem:
     """A rule that is broken, or something that the owner of the documents should know.
 
     Attributes:
-        rule: As a sentence without its full stop.
-        examples: What breaks it, and where: the first few.
-        remedy: What to do, as a sentence without its full stop.
-        count: How often it is broken.
+        rule: A sentence without its full stop; so is the ``remedy``.
+        examples: What breaks it, and where: the first few of ``count``.
         stops: Whether nobody can train on the documents because of it.
         option: An option of ``load_corpus`` that mends it, and its value.
     """

@@ -1,7 +1,4 @@
-"""Exchange with PyTorch Geometric: its ``Data`` as a corpus, and back.
-
-torch and the library are imported when something is made with them.
-"""
+"""Exchange with PyTorch Geometric: its ``Data`` as a corpus, and back."""
 
 from __future__ import annotations
 
@@ -118,9 +115,6 @@ def data_of(corpus: Corpus) -> Any:
         data.text = list(corpus.texts)
     if corpus.owners is not None:
         data.owners = torch.as_tensor(corpus.owners)
-    for name, values in corpus.columns.items():
-        if name not in data:
-            data[name] = list(values)
     return data
 
 

@@ -2,10 +2,8 @@
 
 JSONL, CSV and TSV are read by the standard library one record after the other: it knows the
 line of a mistake, leaves ``007`` as it is and tells a missing field from an empty one. Parquet
-is read by row groups. Large files come as several tables.
-
-Files may come from anybody. Each must be a regular file, and memory stays within a constant
-times its size.
+is read by row groups. Files may come from anybody: memory stays within a constant times their
+size.
 """
 
 from __future__ import annotations
@@ -43,19 +41,14 @@ _MOST_RECORD = 64 << 20
 _MOST_COLUMNS = 1_000
 _ROWS_AT_ONCE = 1 << 13
 _BYTES_AT_ONCE = 1 << 26
-# Numbers of a file that are taken into memory; those of larger files stay on disk.
-_MOST_IN_MEMORY = 1 << 24
 
-# Bounds that no table of documents reaches, and that files made to fill memory do.
+# No table of documents exceeds these; files made to fill memory do.
 _FREE_CELLS = 1 << 20
 _FREE_BYTES = 128 << 20
 _MOST_GROWTH = 100
 
-# How Python holds a byte that is not UTF-8, and half of a letter of two bytes.
+# A byte that is not UTF-8, as Python holds it, and half of a letter of two bytes.
 _NO_UTF8 = re.compile("[\0\udc80-\udcff]")
-
-# A letter of two bytes in UTF-8.
-_E_ACUTE = b"\xc3\xa9"
 
 # Each with the number of its line, or of the one on which it begins.
 Lines = Iterator[tuple[int, str]]
@@ -104,15 +97,14 @@ def tables_of_file(
 def _lines(path: Path, file: BinaryIO, encoding: str | None, problems: Problems) -> Lines:
     """The lines with their numbers, without a byte order mark.
 
-    Where no encoding was named, a line that is not UTF-8 is read as Windows writes it. Where
-    one was, the file must not be UTF-8, which encodings of one byte read as other letters.
+    Where an encoding was named, the file must not be UTF-8: those of one byte read any bytes.
     """
     errors, other = "strict" if encoding else "surrogateescape", list[str]()
     # The csv module takes a carriage return for the end of a line, wherever it stands.
     ends = "\n" if path.suffix == ".jsonl" else ""
     try:
         with io.TextIOWrapper(file, encoding or "utf-8", errors, ends) as text:
-            suspect = encoding and len(_E_ACUTE.decode(encoding, "replace")) == len(_E_ACUTE)
+            suspect = encoding and len("é".encode().decode(encoding, "replace")) == 2
             for number, line in enumerate(iter(lambda: text.readline(_MOST_RECORD), ""), 1):
                 if number % _ROWS_AT_ONCE == 0:
                     progress.advance(file.tell(), path.stat().st_size)
@@ -134,7 +126,7 @@ def _lines(path: Path, file: BinaryIO, encoding: str | None, problems: Problems)
                         return
                     line = line.encode("utf-8", errors).decode("cp1252", "replace")
                 if encoding and suspect and not line.isascii():
-                    suspect = _is_utf8(line.encode(encoding))
+                    suspect = "\ufffd" not in line.encode(encoding).decode(errors="replace")
                     other = other or [f"UTF-8 in line {number}"]
                 if number == 1:
                     mark = codecs.BOM_UTF8.decode(encoding, "replace") if encoding else ""
@@ -153,13 +145,6 @@ def _lines(path: Path, file: BinaryIO, encoding: str | None, problems: Problems)
             f"The file {path} must be text in the encoding that is named. Got "
             f"{shown(encoding)}: {reason(error)}. Name another."
         ) from None
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        return bool(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return False
 
 
 def _text_tables(path: Path, records: Records) -> Iterator[Table]:
@@ -250,8 +235,7 @@ def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:
             f"The file {path} must not be empty. It may have been cut: write it again, with a "
             "header line."
         )
-    # Spreadsheets write semicolons where a comma marks decimals. A header with one of these
-    # marks and no commas, quoted names apart, can mean nothing else.
+    # Spreadsheets write semicolons where a comma marks decimals.
     bare = _QUOTED.sub("", header)
     marks = "".join(_SEPARATORS) if path.suffix == ".csv" else "\t"
     separator = next((mark for mark in marks if mark in bare), marks[0])
@@ -354,15 +338,14 @@ def numeric_array(path: Path, kinds: str) -> NDArray[Any]:
 
 
 def vectors_of_file(path: Path, count: int) -> NDArray[np.float32]:
-    """Finite float32 rows: of a large file that holds such, mapped and not in memory."""
+    """Finite float32 rows: of a file that holds such, mapped and not in memory."""
     array = numeric_array(path, "fiub")
     if array.shape[0] != count or array.shape[1] == 0:
         raise DataError(
             f"The file {path} must have one row of numbers for each of the {count} documents, "
             f"in their order. Got the shape {array.shape}. Save it again from the same files."
         )
-    mapped = array.size > _MOST_IN_MEMORY and array.dtype == np.float32
-    mapped = mapped and array.flags.c_contiguous
+    mapped = array.dtype == np.float32 and array.flags.c_contiguous
     with np.errstate(over="ignore"):
         rows = array if mapped else np.array(array, dtype=np.float32, order="C")
     size = max(1, _BYTES_AT_ONCE // (8 * array.shape[1]))

@@ -45,8 +45,6 @@ class Table:
     is a sequence of such tables.
 
     Attributes:
-        frame: A column of strings for each name, null or empty where a value is missing.
-        numbers: The number of each row.
         name: What it is, to begin a sentence about it: "The file letters.csv".
         unit: What its rows are called there: "row" or "line".
     """

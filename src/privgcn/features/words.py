@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from privgcn.features.base import FITTED, Featurizer, in_chunks, texts_of
+from privgcn.storage import GrownRows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -75,7 +76,7 @@ class HashingWords(WithoutStopWords):
         Guarantees:
             A row depends on its own text alone, to the bit.
         """
-        from scipy.sparse import csr_matrix, vstack
+        from scipy.sparse import csr_matrix
         from sklearn.feature_extraction.text import HashingVectorizer
         from sklearn.preprocessing import normalize
 
@@ -87,11 +88,12 @@ class HashingWords(WithoutStopWords):
         hasher = HashingVectorizer(
             n_features=self.dimension, analyzer=tokens, norm=None, dtype=np.float32
         )
+        made = GrownRows()
+        made.append(csr_matrix((0, self.dimension), dtype=np.float32))
         # By chunks, so that memory holds no single words.
-        rows = [csr_matrix((0, self.dimension), dtype=np.float32)]
         for _, chunk in in_chunks(texts_of(corpus, self.kind), _CHUNK):
             counts = hasher.transform(chunk)
             counts.eliminate_zeros()  # of words that cancelled
             counts.data = np.sign(counts.data) * np.log1p(np.abs(counts.data))
-            rows.append(normalize(counts, copy=False))
-        return vstack(rows, format="csr")
+            made.append(normalize(counts, copy=False))
+        return csr_matrix(made.rows())

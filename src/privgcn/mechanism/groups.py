@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from privgcn.errors import PrivacyContractError
-from privgcn.graph import DiskRows, DocumentGraph, check_rows, partition, unmap
+from privgcn.graph import DocumentGraph, check_rows, in_blocks, partition
 from privgcn.mechanism.fixed_point import Floats, Grid, Rows, directions, shortened, whole_rows
 from privgcn.mechanism.ranks import Ranks
 from privgcn.privacy.plan import PartitionFacts, PrivacyPlan
+from privgcn.storage import unmap
 
 # Cells of a dense block, which a core's own cache holds, and rows of a sparse one.
 _CELLS, _SPARSE_ROWS = 1 << 17, 1 << 13
 # Bytes of whole rows that memory holds; more lie in a temporary file. How many there are is
 # private and decides nothing: documents of a person and words of a document, about, do.
-_IN_MEMORY, _DOCUMENTS_EACH, _WORDS_EACH = 1 << 29, 16, 64
+_IN_MEMORY, _DOCUMENTS_EACH, _WORDS_EACH = 1 << 26, 16, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class Documents:
     about: int
 
     def __post_init__(self) -> None:
-        self._whole: tuple[Any, ...] = (None, None, [])
+        self._whole: tuple[Any, ...] = (None, None, None)
         self._prepared: dict[Any, list[Any]] = {}
         self.of_labelled = self._fractions(self.labels >= 0)
         self.of_all = self._fractions(np.ones_like(self.labels, bool))
@@ -123,29 +124,21 @@ class Documents:
         A released ``mean`` is taken off. How many documents a block has changes no bit.
         """
         whole = self._whole  # once: another session on the same groups may replace it
-        if whole[0] != grid or whole[1] is not mean:
-            self._whole = whole = grid, mean, self._whole_blocks(grid, mean)
-        end = 0
-        for block in whole[2]:
-            begin, end = end, end + block.shape[0]
-            yield slice(begin, end), block.astype(np.float64)
-            unmap(block)
-
-    def _whole_blocks(self, grid: Grid, mean: NDArray[Any] | None) -> list[Rows]:
-        features, documents = self.graph.features, len(self.labels)
-        sparse = issparse(features)
-        width = _WORDS_EACH if sparse else features.shape[1]
+        sparse, documents = issparse(self.graph.features), len(self.labels)
+        width = _WORDS_EACH if sparse else self.graph.width
         size = _SPARSE_ROWS if sparse else max(1, _CELLS // max(width, 1))
-        disk, blocks = None, []
-        if 2 * self.about * width > _IN_MEMORY:
-            disk = DiskRows(features, documents)
+        if whole[0] != grid or whole[1] is not mean:
+
+            def cut(rows: Rows) -> Rows:
+                return whole_rows(directions(rows, mean), grid.row_bits)
+
+            disk, features = 2 * self.about * width > _IN_MEMORY, self.graph.features
+            made = in_blocks(features, cut, self.rows, on_disk=disk, size=size)
+            self._whole = whole = grid, mean, made
         for begin in range(0, documents, size):
-            own = slice(begin, begin + size)
-            block = features[own if self.rows is None else self.rows[own]]
-            rows = whole_rows(directions(block, mean), grid.row_bits)
-            blocks.append(rows if disk is None else disk.moved(rows))
-            unmap(features)
-        return blocks
+            own = slice(begin, min(begin + size, documents))
+            yield own, whole[2][own].astype(np.float64)
+            unmap(whole[2])
 
     def per_group(self, make: Callable[[DocumentGraph], Any], key: Any) -> Sequence[Any]:
         """What ``make`` makes of each group's own subgraph, once for each ``key``.

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.special import softmax
 
+from privgcn.auto.train import blocks
 from privgcn.config import DataSettings, Mode, Settings, to_toml
 from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal, shown
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import DIGEST_KEY
 from privgcn.released import Kind, Released
 from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS
+from privgcn.storage import room, unmap
 
 if TYPE_CHECKING:
     from torch import nn
@@ -82,8 +84,7 @@ class Model:
                     "corpus.train and predict corpus.test; or use 'own-graph'."
                 )
             rows, corpus = corpus.rows, corpus.parent
-        scores = self.scores(self.graph(corpus), rows, mode)
-        return np.asarray(softmax(scores.astype(np.float64), axis=1))
+        return likelihoods(self.scores(self.graph(corpus), rows, mode))
 
     @property
     def record(self) -> dict[str, Any]:
@@ -104,6 +105,15 @@ class Model:
                 f"The class labels of a saved model must be {_MOST_CLASSES} or fewer texts, "
                 f"finite numbers or booleans. Got {self.classes.dtype}."
             ) from None
+
+
+def likelihoods(scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Class probabilities of scores."""
+    likely = room(scores.shape, np.float64)
+    for own in blocks(len(likely)):
+        likely[own] = softmax(scores[own].astype(np.float64), axis=1)
+        unmap(likely)
+    return likely
 
 
 class _Record(BaseModel):

@@ -24,16 +24,18 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.features import Featurizer, make_featurizer
 from privgcn.features.choose import tokens_a_second
 from privgcn.files import array_on_disk
-from privgcn.graph import DocumentGraph, Features, scaled_rows
+from privgcn.graph import DocumentGraph, Features, in_blocks, scaled_rows
 from privgcn.privacy.plan import PrivacyPlan, plan_for
 from privgcn.privacy.statement import Fact
+from privgcn.storage import mapping
 
 if TYPE_CHECKING:
     from torch import nn
 
     from privgcn.mechanism import Ranks
 
-_ROWS = 1 << 14
+# Different words of a document, about.
+_WORDS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,18 +214,18 @@ def graph_of(
     """
     chosen = corpus if encoded is None else corpus.select(encoded)
     rows, norm = featurizer.transform(chosen), settings.features.normalise
-    if issparse(rows):
-        features: Features = scaled_rows(rows, norm)
-    else:
-        # One person may have many documents, and how many is private.
-        shape = (len(corpus), featurizer.dimension)
-        size = 4 * public_size(corpus, settings) * featurizer.dimension
-        near = size <= settings.training.memory * 2**30 or not len(corpus)
-        features = np.zeros(shape, np.float32) if near else array_on_disk(shape, np.float32)
-        at = np.arange(len(corpus)) if encoded is None else encoded
-        for begin in range(0, len(at), _ROWS):
-            block = slice(begin, begin + _ROWS)
-            features[at[block]] = scaled_rows(np.asarray(rows[block]), norm)
+    # One person may have many documents, and how many is private.
+    size = public_size(corpus, settings) * (8 * _WORDS if issparse(rows) else 4 * rows.shape[1])
+    features: Features = in_blocks(
+        rows,
+        lambda block: scaled_rows(block if issparse(block) else np.asarray(block), norm),
+        on_disk=size > settings.training.memory * 2**30,
+    )
+    if encoded is not None:
+        blank = np.zeros if mapping(features) is None else array_on_disk
+        shared = blank((len(corpus), featurizer.dimension), np.float32)
+        shared[encoded] = features
+        features = shared
     return DocumentGraph(
         features=features,
         edges=corpus.edges,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from privgcn import progress
 from privgcn.config import MODES, Mode, Settings, make_settings
@@ -37,7 +36,7 @@ from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.privacy.verify import model_sha256
 from privgcn.released import Released
-from privgcn.runs.model import Model, bound_settings
+from privgcn.runs.model import Model, bound_settings, likelihoods
 from privgcn.runs.prepare import PreparedRun, graph_of, prepare
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class TrainedRun:
         if mode not in self._answers:
             progress.begin(f"prediction {mode}")
             scores = self.model.scores(self.graph, self.test_rows, mode)
-            self._answers[mode] = softmax(scores.astype(np.float64), axis=1)
+            self._answers[mode] = likelihoods(scores)
         return self._answers[mode]
 
     def predictions(self, mode: Mode) -> NDArray[np.int64]:
