@@ -410,7 +410,7 @@ class _Match:
         self.problem, self.embedding = problem, embedding
         self._unit = np.float32(problem.constants.prior_variance**0.5)
         self.points = self._unit * embedding.of(query.matched)
-        self.prior_scores = np.ascontiguousarray(
+        self.prior_scores: Table = np.ascontiguousarray(
             picked(embedding.prior_scores, query.matched).T
         )
         classes = len(problem.target)
