@@ -62,7 +62,7 @@ class TestTrain:
         assert "--unit person protects all documents of a person together." in private
         assert "together" not in notes_of(*words, *PRIVATE, "--unit", "person")
         small = notes_of(*words, "--epsilon", "0.2", "--delta", "1e-4")
-        assert "160 documents at epsilon 0.2: expect no better than guessing" in small
+        assert "160 documents at epsilon 0.2: expect noise to cost most of the score" in small
         assert call(*words, *PRIVATE) == "Dry run: nothing was trained or written.\n"
         record = record_of(*words, *PRIVATE)
         assert record["read"]["edges"] == 228
@@ -309,7 +309,7 @@ def test_plan_says_noise_steps_and_whether_they_are_enough():
     assert (record["steps"], record["advice"]) == (30, [])
     assert record["signal"] == pytest.approx(1.22, abs=0.01)
     assert "advice" not in call(*words)
-    assert "expect no better than guessing" in call(*words, "--epsilon", 0.1)
+    assert "expect noise to cost most of the score" in call(*words, "--epsilon", 0.1)
 
 
 def test_account_and_calibrate_have_the_promised_fields():

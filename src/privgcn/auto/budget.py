@@ -8,13 +8,6 @@ Runs on many corpora went most of the way from guessing to the score without pri
 signal was 0.7, and hardly any of it below 0.2. No score is forecast: how hard a corpus is
 decides more of it than the budget does, and nobody knows that beforehand
 (``docs/decisions/0015-no-forecast.md``).
-
-Examples:
-    >>> small, large = (Budget.of(documents, 5, 1.0) for documents in (100, 10_000))
-    >>> small.signal < ENOUGH < large.signal
-    True
-    >>> large.advice
-    ()
 """
 
 from __future__ import annotations
@@ -31,8 +24,8 @@ from privgcn.privacy.accounting import LEAST_NOISE, epsilon_of_events
 from privgcn.privacy.plan import PrivacyPlan, plan_for
 from privgcn.privacy.wording import round_up
 
-GUESSING, ENOUGH = 0.2, 0.7
-"""Signals: below the first, a run is hardly better than guessing; the second is enough."""
+LITTLE, ENOUGH = 0.2, 0.7
+"""Signals: below the first, noise costs most of the score; the second is enough."""
 
 FEATURES = {"both": 640, "minilm": 384, "static": 256, "universal": 512, "hashing": 4096}
 """How many features the kinds have that come with the package."""
@@ -112,11 +105,10 @@ class Budget:
         if self.signal >= ENOUGH:
             return ()
         counted = "people" if self.plan.unit == "person" else "documents"
-        hopeless = self.signal < GUESSING
-        outlook = "no better than guessing" if hopeless else "noise to cost much of the score"
+        cost = "most" if self.signal < LITTLE else "much"
         epsilon = f"{float(round_up(self.plan.epsilon, 3)):g}"
         here = f"{self.plan.units:,} {counted} at epsilon {epsilon}"
-        line = f"{here}: expect {outlook}"
+        line = f"{here}: expect noise to cost {cost} of the score"
         if remedies := self._remedies(counted):
             line += f"; you need {', or '.join(remedies)}"
         usual = FEATURES[DEFAULT_KIND]

@@ -59,11 +59,7 @@ _SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-8, 5))
 
 
 def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Table:
-    """Scores ``[rows, classes]`` of some documents, among all that may be seen with them.
-
-    Raises:
-        ConfigError: The model was not trained for moment matching.
-    """
+    """Scores ``[rows, classes]`` of some documents, among all that may be seen with them."""
     moments = Moments.of(released)
     if len(rows) == 0:
         return np.zeros((0, moments.weight.shape[1]), np.float32)
@@ -153,11 +149,7 @@ class Moments:
 
     @classmethod
     def of(cls, released: Released) -> Self:
-        """From a model: steps are plain, so how far they went is the sum of the gradients.
-
-        Raises:
-            ConfigError: The model was not trained for moment matching.
-        """
+        """From a model: steps are plain, so how far they went is the sum of the gradients."""
         constants, tensors = MatchingConstants.of(released), released.tensors
         plan, iterates = released.plan, tensors["iterates"]
         if plan is None:
@@ -274,11 +266,9 @@ def _propagated(
     Few columns at a time: the tables that hops gather from stay small.
     """
     count, rank = len(query.graph), len(query.directions.mean)
-    selected = np.zeros(count, bool)
-    selected[query.matched] = selected[asked] = True
-    position = np.cumsum(selected) - 1
+    wanted = np.union1d(query.matched, asked)
     # A column after the other, as they are made.
-    table = room((rank, int(selected.sum())), np.float32)
+    table = room((rank, len(wanted)), np.float32)
     matched = np.empty((len(query.matched), rank), np.float32)
     columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, _NUMBERS_AT_ONCE // count))
     for begin in range(0, rank, columns):
@@ -289,19 +279,15 @@ def _propagated(
             values[some] = query.coordinates(some, own)
             unmap(values)
         moved = query.propagate(values)
-        matched[:, own], end = picked(moved, query.matched), 0
-        for some in blocks(count):
-            chosen = moved[some][selected[some]]
-            table[own, end : end + len(chosen)] = chosen.T
-            end += len(chosen)
-            unmap(moved)
+        matched[:, own] = picked(moved, query.matched)
+        table[own] = picked(moved, wanted).T
         unmap(table)
     along_axes = principal_axes(matched * informative, query.constants.axis_power)
 
     def of(rows: Rows) -> Table:
         if rows is query.matched:
             return along_axes(matched * informative)
-        near = position[rows]
+        near = np.searchsorted(wanted, rows)
         span = np.ascontiguousarray(table[:, near.min() : near.max() + 1].T)
         unmap(table)
         return along_axes(span[near - near.min()] * informative)
@@ -375,9 +361,8 @@ def _informative(problem: _Problem, query: _Query) -> Table:
     """Which main directions tell classes apart: one, or zero where they do not.
 
     Documents that follow a few templates differ most in which one they follow, whatever their
-    class. Embeddings in such directions would keep apart what belongs together. There the
-    released sum is hardly more than noise, where elsewhere it grows with the variance of the
-    documents: of the two, what is more likely, given how many are expected to be uninformative.
+    class. In such directions the released sum is hardly more than noise, where elsewhere it
+    grows with the variance of the documents: of the two, what is more likely.
     """
     constants, freedom = problem.constants, len(problem.target) - 1
     energy = np.square(problem.target[:, :-1].astype(np.float64)).sum(axis=0)

@@ -68,9 +68,7 @@ def learning_rate(plan: PrivacyPlan, noise_scale: float) -> float:
 def class_bias(priors: Floats, deviation: float) -> Floats:
     """The bias that frequent classes begin with, from the noisy priors of a session.
 
-    Args:
-        priors: Of each class, as they were released.
-        deviation: Standard deviation of their noise: so much is added, and none is zero.
+    The standard deviation of their noise is added to each, so that none is zero.
     """
     positive = np.maximum(priors, 0.0) + deviation
     logarithms = _OF_LOGARITHM * np.log(positive / positive.sum())
@@ -94,13 +92,7 @@ def first_weights(names: Floats) -> NDArray[np.float32]:
 
 
 def label_direction(names: Floats, rate: float, noise_scale: float) -> Floats:
-    """The direction ``[features, classes]`` in which steps are longer, as long as they ask for.
-
-    Args:
-        names: See ``centered_names``.
-        rate: Learning rate of all other directions.
-        noise_scale: From which the rate follows.
-    """
+    """The direction in which steps are longer than ``rate``, by as much as its length asks."""
     longer = _LABEL_NOISE_SCALE * rate / (noise_scale * float(np.linalg.norm(names)))
     return names * math.sqrt(min(longer, _LONGEST_LABEL_STEP) / rate)
 

@@ -34,13 +34,7 @@ def fixed_choice() -> np.random.RandomState:
 
 
 class Directions(NamedTuple):
-    """Principal directions of some documents.
-
-    Attributes:
-        basis: ``[features, r + 1]``, orthonormal; the last column is what the mean adds, or
-            zero.
-        mean: The mean of the documents in the first ``r`` of them.
-    """
+    """Orthonormal columns, the last being what the mean adds, and the mean in the others."""
 
     basis: Table
     mean: Table
@@ -100,11 +94,9 @@ def personalised_pagerank(matrix: csr_array, values: Table, restart: float, hops
 
 
 def principal_axes(values: Table, power: float) -> Callable[[Table], Table]:
-    """The principal axes of some rows, each stretched by its variance to a power.
+    """What turns rows along the principal axes of ``values``, stretched by variance^power.
 
-    Returns:
-        What turns rows along the axes, each of length about one; much shorter rows stay
-        shorter.
+    They get length about one; much shorter rows stay shorter.
     """
     # In float32 the library may fail where many directions are empty.
     square = (values.T @ values).astype(np.float64) / max(len(values), 1)
