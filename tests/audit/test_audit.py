@@ -105,7 +105,7 @@ def test_long_plans_are_audited_by_fewer_steps(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_corpus_is_audited_against_its_own_plan() -> None:
     target = Target(prepare(small_corpus(), small_settings(epsilon=2.0)))
-    result = audit_target(target, runs=20)
+    result = audit_target(target, runs=20, confidence=SURE)
     assert (result.broken, result.claim) == ((), target.plan.epsilon)
     assert result.mu < result.claim_mu
     assert result.generalisation is not None

@@ -20,7 +20,7 @@ def unfitted(kind, monkeypatch, weights):
 @PACKAGED
 def test_every_file_of_weights_has_its_checksum_in_the_source(kind):
     weights = feature_kinds()[kind].load().weights
-    assert len(weights.files) == 2
+    assert weights.files
     assert all(len(bytes.fromhex(checksum)) == 32 for checksum in weights.files.values())
     if not weights.installed:
         pytest.skip(f"{weights.distribution} is not installed")
