@@ -67,8 +67,8 @@ def test_a_file_is_born_with_its_permissions(tmp_path, monkeypatch, umask):
     monkeypatch.setattr(os, "umask", lambda _: pytest.fail("a moment with another umask"))
     monkeypatch.setattr(os, "replace", watched)
     try:
-        write_atomically(tmp_path / "usual", "x")
-        write_atomically(tmp_path / "private", "x", mode=0o600)
+        write_atomically(tmp_path / "usual", "x", mode=0o666)
+        write_atomically(tmp_path / "private", "x")
     finally:
         monkeypatch.undo()
         os.umask(old)

@@ -91,10 +91,11 @@ def check_room(path: Path) -> None:
         (Path(probe) / "probe").write_bytes(bytes(1024))
 
 
-def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
     """Writes a file through a draft beside it, so that a crash leaves the old one or none.
 
-    The new file is on disk when this returns. The system takes the umask off its ``mode``.
+    The new file is on disk when this returns, for its owner alone unless ``mode`` allows more,
+    from which the system takes the umask.
     """
     data = content.encode() if isinstance(content, str) else content
     with writing(path):

@@ -405,7 +405,7 @@ def write_reproduction(path: Path, runs: Runs) -> None:
         experiments="\n".join(chapters),
         **counted(runs),
     )
-    write_atomically(path, text.rstrip() + "\n")
+    write_atomically(path, text.rstrip() + "\n", mode=0o666)
 
 
 def _made(runs: Runs) -> str:
@@ -430,6 +430,6 @@ def _shown(page: Path, name: str, items: Sequence[Table | Figure]) -> str:
             continue
         file = page.parent / "figures" / f"reproduction-{name}-{position}.svg"
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, rendered("figure.svg", figure=item) + "\n")
+        write_atomically(file, rendered("figure.svg", figure=item) + "\n", mode=0o666)
         lines.append(f"![{item.title}](figures/{file.name})\n")
     return "\n".join(lines)

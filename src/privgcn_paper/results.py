@@ -120,7 +120,7 @@ class Runs:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows([_text(row.get(name)) for name in COLUMNS] for row in self.rows)
-        write_atomically(path, lines.getvalue())
+        write_atomically(path, lines.getvalue(), mode=0o666)
 
     def of(self, **point: Any) -> list[Mapping[str, Any]]:
         """The rows of a run, one for each seed; of an axis not named the usual value."""

@@ -164,6 +164,15 @@ def test_an_interrupt_within_an_exec_has_the_same_exit_code(tmp_path) -> None:
     assert (done.returncode, done.stderr) == (130, f"{STOPPED}\n")
 
 
+@pytest.mark.parametrize("words", [[], ["datasets"], ["datasets", "--json"]])
+def test_a_reader_that_goes_away_is_no_error(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*RUN, *words], stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 ENDLESS = (*PRIVATE, "--recipe", "paper-split", "--set", "training.epochs=100000")
 
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from e2e.letters import PRIVATE, WORDS, call, letters, notes_of, record_of
+from privgcn.audit.audit import Audit
 from privgcn.cli.app import app
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features.cache import VectorCache, default_cache
@@ -325,6 +326,15 @@ def test_account_and_calibrate_have_the_promised_fields():
     assert record["noise_multiplier"] <= printed < 1.001 * record["noise_multiplier"]
 
 
+def test_what_an_audit_measured_is_rounded_down(shelf, monkeypatch):
+    measured = Audit(
+        *(1.0, 0.3, 1e-5, "document", "remove", 1, 0.95, 100, 90, 0.9999, 0.2999, 1.0, ())
+    )
+    monkeypatch.setattr("privgcn.audit.audit.audit_target", lambda target, **options: measured)
+    shown = call("audit", shelf / "run")
+    assert "epsilon at least 0.999 (mu 0.299) with 95% confidence, 99% of the claim" in shown
+
+
 def test_audit_and_attack_measure_a_run(shelf, tmp_path):
     shown = record_of("audit", shelf / "run", "--repeats", 20)
     assert (shown["broken"], shown["unit"]) == ([], "document")
@@ -333,8 +343,10 @@ def test_audit_and_attack_measure_a_run(shelf, tmp_path):
         call("audit", shelf / "run", "--epsilon", 1)
     out = tmp_path / "attacks.json"
     assert f"Wrote {out}" in call("attack", shelf / "run", "--shadows", 4, "--out", out)
-    page = ("report", shelf / "run", "--evidence", out, "--out", "-")
-    assert "document membership" in call(*page)
+    page = tmp_path / "report.html"
+    call("report", shelf / "run", "--evidence", out, "--out", page)
+    assert "document membership" in page.read_text()
+    assert [path.stat().st_mode & 0o777 for path in (out, page)] == [0o600, 0o600]
 
 
 def test_the_demo_runs_twice_in_its_own_folder_only(tmp_path, monkeypatch):

@@ -180,10 +180,10 @@ def test_stopped_at_any_write_it_holds_the_old_lines_or_the_new(
         ledger.record(statement(letter * 64))
     calls: list[Path] = []
 
-    def stopped(path: Path, content: bytes) -> None:
+    def stopped(path: Path, content: bytes, mode: int) -> None:
         calls.append(path)
         if len(calls) < nth or not before:
-            write_atomically(path, content)
+            write_atomically(path, content, mode=mode)
         if len(calls) == nth:
             raise KeyboardInterrupt
 

@@ -12,7 +12,7 @@ def main() -> None:
     """Runs the command line.
 
     The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 5 (an audit
-    found a claim broken), 130 (stopped) or 1 (bug).
+    found a claim broken), 130 (stopped) or 1 (bug, or nobody reads what is printed).
     """
     import os
     import signal
@@ -33,6 +33,11 @@ def main() -> None:
         from privgcn.cli.app import run
 
         code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left to print goes nowhere, at the end of the process too.
+        code = 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         code = 130
     if hasattr(signal, "setitimer"):

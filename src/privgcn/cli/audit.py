@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,14 @@ def audit(
         result = audit_target(target, runs=repeats, confidence=confidence)
     for reason in result.broken:
         typer.echo(f"THE CLAIM IS BROKEN: {reason}.", err=True)
+    # Lower bounds are rounded down.
+    epsilon, mu = (math.floor(1000 * least) / 1000 for least in (result.epsilon, result.mu))
     lines = [
         f"Claim: epsilon at most {round_up(result.claim)} at delta {round_up(result.delta)} "
         f"(mu {round_up(result.claim_mu)}), unit {result.unit}, relation {result.relation}.",
-        f"Measured: epsilon at least {result.epsilon:.3f} (mu {result.mu:.3f}) with "
-        f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
-        f"{result.correct:,} right guesses of {result.guesses:,}.",
+        f"Measured: epsilon at least {epsilon:.3f} (mu {mu:.3f}) with "
+        f"{result.confidence:.0%} confidence, {math.floor(100 * result.share)}% of the claim, "
+        f"from {result.correct:,} right guesses of {result.guesses:,}.",
         f"One unit moved a sum by {result.largest_move:.4f} clip norms at most; the plan "
         f"accounts for {result.sensitivity}.",
     ]

@@ -195,7 +195,7 @@ def release(
     }
     runs.write_release(finished, folder, pages, overwrite=overwrite)
     if registry is not None:
-        write_atomically(registry, listed)
+        write_atomically(registry, listed, mode=0o666)
     record = {"release": str(folder), "epsilon": statement.epsilon, "spent": spent}
     return Answer(record, lines)
 

@@ -119,9 +119,9 @@ class Ledger:
                     "have more. Name another file."
                 )
             # The head may be one line behind, never two.
-            write_atomically(self._head, _hash(before))
-            write_atomically(self.path, content)
-            write_atomically(self._head, _hash(content))
+            begin, end = (self._head, _hash(before)), (self._head, _hash(content))
+            for path, lines in (begin, (self.path, content), end):
+                write_atomically(path, lines, mode=0o666)
         return total
 
     @contextmanager

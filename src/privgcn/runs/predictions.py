@@ -64,7 +64,7 @@ class Predictions:
 
     def write(self, path: Path, *, all_classes: bool = False) -> None:
         """Writes the table atomically; nobody else can read it, whatever the umask."""
-        write_atomically(path, self.csv_text(all_classes=all_classes), mode=0o600)
+        write_atomically(path, self.csv_text(all_classes=all_classes))
 
 
 def predict_source(
