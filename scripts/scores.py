@@ -76,10 +76,12 @@ def points() -> list[Point]:
 
 def best_without_privacy(title: str) -> dict[str, float]:
     """The score of the reference that does best on validation documents, by mode; seed 0."""
-    from privgcn.runs.train import score_table, train_run
+    from privgcn.runs.prepare import prepare
+    from privgcn.runs.train import score_table, train
 
     point = {**ROWS[title], "recipe": "plain", "optimizer": "adam"}
-    table = score_table(train_run(corpus_of(point), settings_of(point, 0)))["references"]
+    run = train(prepare(corpus_of(point), settings_of(point, 0)))
+    table = score_table(run)["references"]
     return {mode: one["scores"][one["best"]]["micro_f1"] for mode, one in table.items()}
 
 

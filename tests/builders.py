@@ -126,12 +126,11 @@ def small_graph(
 
 def trained(corpus: Any = None, settings: Any = None) -> Any:
     """A small private run."""
-    from privgcn.runs.train import train_run
+    from privgcn.runs.prepare import prepare
+    from privgcn.runs.train import train
 
-    return train_run(
-        small_corpus() if corpus is None else corpus,
-        small_settings() if settings is None else settings,
-    )
+    corpus = small_corpus() if corpus is None else corpus
+    return train(prepare(corpus, small_settings() if settings is None else settings))
 
 
 def run_folder(folder: Path, corpus: Any = None, settings: Any = None) -> Path:

@@ -163,7 +163,10 @@ keys_are_whole_texts = suite(
 auto = audited
 exchanged = partial(audited, privacy__relation="replace", count=20)
 sampled = partial(
-    audited, privacy__sampling="poisson", privacy__sampling_probability=0.25, training__epochs=16
+    audited,
+    privacy__sampling="poisson",
+    privacy__sampling_probability=0.25,
+    training__epochs=16,
 )
 people = partial(audited, privacy__unit="person", count=20)
 network = partial(

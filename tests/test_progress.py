@@ -5,7 +5,8 @@ import pytest
 from builders import small_frame, small_settings, write_corpus
 from privgcn import progress
 from privgcn.data import load_corpus
-from privgcn.runs.train import train_run
+from privgcn.runs.prepare import prepare
+from privgcn.runs.train import train
 
 
 class Notes:
@@ -26,7 +27,7 @@ def test_a_run_tells_its_stages_in_order_and_counts_its_steps(tmp_path):
     notes, silent = Notes(), Notes()
     source = write_corpus(tmp_path / "corpus", small_frame(), [("d0", "d1")])
     with progress.watched(silent), progress.watched(notes):
-        run = train_run(load_corpus(source), small_settings())
+        run = train(prepare(load_corpus(source), small_settings()))
         for mode in ("alone", "own-graph", "alone"):
             run.predictions(mode)
     stages = ["features", "features", "training", "prediction alone", "prediction own-graph"]

@@ -2,8 +2,7 @@
 
 A setting can be overridden by a flag (or a constructor parameter), by ``--set``, or in a
 settings file, in this order of strength; a recipe has the values that nobody named. A setting
-of ``privacy`` may be named twice only if both say the same: the weaker override would otherwise
-be dropped, or the stronger one be a slip that nobody notices.
+of ``privacy`` may be named twice only if both say the same.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from privgcn.errors import ConfigError, PrivacyContractError, reason, refusal, s
 from privgcn.files import read_bounded
 
 Mode = Literal["alone", "own-graph", "full-graph"]
-OptimizerName = Literal["sgd", "adam"]
 _MOST_BYTES = 1 << 20
 
 
@@ -326,13 +324,6 @@ def to_toml(tree: Mapping[str, Any]) -> str:
 RECIPES: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8")
 )
-_PAPER = RECIPES["plain"]["pace"]
-#: Learning rate of the paper, but for Adam-DP, and the range in which it tuned that one:
-#: choosing among them costs privacy.
-PAPER_RATE: float = _PAPER["sgd"]["learning_rate"]
-PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
-#: Epochs of the paper, for private and non-private runs alike.
-PAPER_EPOCHS: dict[OptimizerName, int] = {name: _PAPER[name]["epochs"] for name in _PAPER}
 
 
 def recipe_settings(name: str, optimizer: Any = None) -> Settings:

@@ -35,11 +35,7 @@ def one_line(message: str) -> str:
 
 
 class PrivGCNError(Exception):
-    """Base of all errors that this package raises on purpose; the message is one line.
-
-    ``exit_code`` is what the command line returns: 2 for a mistake of the user, 3 for data
-    that cannot be had, 1 for a lost rank or a bug.
-    """
+    """Base of all errors that this package raises on purpose; the message is one line."""
 
     exit_code = 1
 

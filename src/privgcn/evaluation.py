@@ -1,15 +1,8 @@
 """How good predictions are, how far a score may be off, and what it must beat.
 
-Documents without a label do not count. The interval of one run answers for the test documents:
-it is what others of the same source, sampled one by one, would give. It knows nothing of the
-noise and the first weights; what these do is seen by training with several seeds
-(:func:`over_seeds`).
-
-Examples:
-    >>> import numpy as np
-    >>> scores = classification_scores(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), "ab")
-    >>> round(scores["accuracy"], 3), scores["confusion"]
-    (0.667, [[1, 1], [0, 1]])
+Documents without a label do not count. The interval of one run is what other test documents of
+the same source, sampled one by one, would give. What noise and first weights do is seen by
+training with several seeds (:func:`over_seeds`).
 """
 
 from __future__ import annotations
@@ -42,8 +35,8 @@ LEVEL = 0.95
 HOPS = {"propagated regression": 2, "logistic regression": 0}
 # Of the regressions, inverse to their regularisation; the validation documents choose.
 _STRENGTHS = (1.0, 10.0, 100.0)
-# Bins of confidence; and how often test documents are sampled again.
-_BINS, _RESAMPLED = 15, 1000
+# Bins of confidence.
+_BINS = 15
 # The least probability that log loss counts: an answer with none would cost infinitely much.
 _LEAST = 1e-15
 
@@ -51,7 +44,7 @@ _LEAST = 1e-15
 def classification_scores(
     truth: Classes, predicted: Classes, classes: Sequence[str]
 ) -> dict[str, Any]:
-    """Micro and macro F1, accuracy, their intervals, a table per class, the confusion matrix.
+    """Micro and macro F1, accuracy, its interval, a table per class, the confusion matrix.
 
     Macro F1 averages over the classes that occur among the labels or the predictions.
     """
@@ -67,7 +60,6 @@ def classification_scores(
     f1, support = rates[2:]
     confusion = confusion_matrix(truth, predicted, labels=labels)
     occurs = (support > 0) | (confusion.sum(axis=0) > 0)
-    macro, bounds = float(f1[occurs].mean()), list(bootstrap_macro_f1(confusion))
     # With one label per document, micro F1 and accuracy are the same number.
     accuracy = float((truth == predicted).mean())
     fraction = list(wilson(int(np.trace(confusion)), len(truth)))
@@ -75,20 +67,20 @@ def classification_scores(
     names = ("class", "precision", "recall", "f1", "support")
     return {
         "micro_f1": accuracy,
-        "macro_f1": macro,
+        "macro_f1": float(f1[occurs].mean()),
         "accuracy": accuracy,
         "documents": len(truth),
-        "intervals": {"micro_f1": fraction, "macro_f1": bounds, "accuracy": fraction},
+        "intervals": {"micro_f1": fraction, "accuracy": fraction},
         "per_class": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
         "confusion": confusion.tolist(),
     }
 
 
 def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> dict[str, Any]:
-    """Log loss, calibration error and mean confidence of probabilities, and the bins.
+    """Log loss, calibration error (Naeini et al. 2015) and mean confidence, and the bins.
 
-    Confidence is the probability of the predicted class; the error is its distance from
-    accuracy in each of 15 bins of equal width, averaged over documents (Naeini et al. 2015).
+    Confidence is the probability of the predicted class; the error is its mean distance from
+    accuracy in 15 bins of equal width.
     """
     known = truth >= 0
     truth, probabilities = truth[known], probabilities[known]
@@ -138,30 +130,11 @@ def wilson(right: float, documents: int) -> Interval:
     return float(interval.low), float(interval.high)
 
 
-def bootstrap_macro_f1(confusion: NDArray[Any]) -> Interval:
-    """The 95 % bootstrap interval of macro F1; seeded, so that it is the same again.
-
-    A document enters through its cell of the confusion matrix alone, so cells are sampled.
-    """
-    truth, predicted = np.nonzero(confusion)
-    counts = confusion[truth, predicted]
-    total = int(counts.sum())
-    samples = np.random.default_rng(0).multinomial(total, counts / total, _RESAMPLED)
-    of_truth, of_predicted = np.eye(len(confusion))[np.stack([truth, predicted])]
-    right, both = samples @ (of_truth * of_predicted), samples @ (of_truth + of_predicted)
-    # As in the score itself, only classes count that occur.
-    occurs = both > 0
-    scores = (2 * right / np.where(occurs, both, 1)).sum(1) / occurs.sum(1)
-    low, high = np.quantile(scores, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
 def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
     """Mean, sample standard deviation and interval of one score over several seeds.
 
     The interval is that of the mean: what the seeds leave open (Student's t) and what the test
-    ``documents`` do, which all seeds have in common (as of a fraction; for macro F1 that is
-    rough).
+    ``documents`` do, which all seeds share (as of a fraction; for macro F1 that is rough).
     """
     from scipy.stats import t
 
@@ -180,8 +153,7 @@ def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
 
 def majority(truth: Classes, classes: int) -> Classes:
     """The most frequent class of the evaluated documents: of training ones it is private."""
-    counts = np.bincount(truth[truth >= 0], minlength=classes)
-    return np.full(len(truth), int(counts.argmax()), dtype=np.int64)
+    return np.full(len(truth), np.bincount(truth[truth >= 0], minlength=classes).argmax())
 
 
 def references(
@@ -189,10 +161,8 @@ def references(
 ) -> dict[Mode, dict[str, Any]]:
     """Trains usual models without privacy; for each mode the validation documents choose one.
 
-    Without any, the training documents do; test documents have no say. A private run has no
-    references: they would be further releases, which its epsilon does not count.
-
-    The settings say how a network trains; ``released`` is what the run trained already.
+    Without any, the training documents do. The settings say how a network trains; ``released``
+    is what the run trained already.
 
     Returns:
         For each mode the name of the ``best``, and the classes of the test documents as

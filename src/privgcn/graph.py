@@ -105,21 +105,16 @@ class DocumentGraph:
     def _of(
         self, rows: NDArray[np.int64], edges: NDArray[np.int64], features: Features = None
     ) -> DocumentGraph:
-        return DocumentGraph(
-            self.features[rows] if features is None else features,
-            edges,
-            self.labels[rows],
-            self.classes,
-            self.split[rows],
-            None if self.owners is None else self.owners[rows],
-        )
+        features = self.features[rows] if features is None else features
+        owners = None if self.owners is None else self.owners[rows]
+        labels, split = self.labels[rows], self.split[rows]
+        return DocumentGraph(features, edges, labels, self.classes, split, owners)
 
     def subgraphs(self, group: NDArray[np.int64], count: int) -> list[DocumentGraph]:
-        """The induced subgraph of each group, in linear time; some may be empty.
+        """The subgraph of each group, in linear time: its documents in order, its own edges.
 
         Guarantees:
-            A subgraph holds its own documents, in the order of this graph, and the edges
-            among them. Edges between groups are dropped.
+            Edges between groups are dropped.
         """
         edges = self.edges[:, group[self.edges[0]] == group[self.edges[1]]]
         rows, begins = _sorted_by(group, count)
@@ -136,7 +131,6 @@ class DocumentGraph:
 
 
 def _sorted_by(group: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], ...]:
-    """Indices by group, in their order inside each, and where each group begins and ends."""
     begins = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=count))])
     return np.argsort(group, kind="stable"), begins
 
@@ -206,10 +200,7 @@ def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Featur
 
 
 def random_groups(members: int, groups: int, seed: int) -> NDArray[np.int64]:
-    """The group of each of ``members`` indices: random, sizes differing by at most one.
-
-    As in the paper, a random order of the indices is divided into ``groups`` chunks.
-    """
+    """The group of each index: as in the paper, even chunks of a random order."""
     assigned = np.empty(members, np.int64)
     chunks = np.sort(np.arange(members) % groups)
     assigned[np.random.default_rng(seed).permutation(members)] = chunks

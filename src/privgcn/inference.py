@@ -1,11 +1,6 @@
-"""Scores of documents in an inference mode: what else may be seen decides the mode.
+"""Scores of documents in an inference mode, which says what a prediction may look at.
 
-    alone       the new document only
-    own-graph   the documents to score, and the edges among them
-    full-graph  all documents of the graph, training documents included
-
-``full-graph``, the paper's protocol, lets texts of and edges to training documents flow into
-predictions without noise: it is **not** covered by the guarantee. Fewer than ``FEWEST``
+``full-graph``, the paper's protocol, is **not** covered by the guarantee. Fewer than ``FEWEST``
 documents tell too little about each other: recipe ``auto`` answers as about each alone.
 """
 
@@ -38,11 +33,7 @@ def scores_in_mode(
     *,
     module: nn.Module | None = None,
 ) -> NDArray[Any]:
-    """Class scores ``[rows, classes]``; ``module`` is the user's own network, if it is one.
-
-    Raises:
-        ConfigError: The model was not trained for the prediction that its settings name.
-    """
+    """Class scores ``[rows, classes]``; ``module`` is the user's own network, if it is one."""
     if len(rows) == 0:
         return np.zeros((0, graph.classes), np.float32)
     if "iterates" not in released.tensors:

@@ -13,13 +13,11 @@ from typing import Protocol, TextIO
 
 
 class Watcher(Protocol):
-    """Shows progress."""
+    """Shows progress: an empty name of a stage only ends the one before."""
 
-    def begin(self, name: str) -> None:
-        """A stage begins, and the one before ends; an empty name only ends it."""
+    def begin(self, name: str) -> None: ...  # noqa: D102
 
-    def advance(self, done: int, total: int) -> None:
-        """So much of the stage is done."""
+    def advance(self, done: int, total: int) -> None: ...  # noqa: D102
 
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -48,10 +46,7 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 
 class Printed:
-    """A watcher that prints, every so many seconds, how much of a stage is done and is left.
-
-    Each of the ``stages`` may begin with a line of its own.
-    """
+    """Prints, now and then, how much of a stage is left, and where ``stages`` begin."""
 
     def __init__(
         self, seconds: float = 5.0, file: TextIO | None = None, *, stages: bool = True

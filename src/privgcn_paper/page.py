@@ -140,7 +140,9 @@ def _figures(
             panel = tuple(value_of(point, axis) for axis in view.each)
             line = tuple(value_of(point, axis) for axis in view.lines)
             marks = panels.setdefault(panel, {}).setdefault(line, [])
-            marks.append(Point(x, score.mean, score.ends))
+            mean, std = score
+            ends = None if std is None else (mean - std, mean + std)
+            marks.append(Point(x, mean, ends))
     for panel, lines in panels.items():
         if max(map(len, lines.values())) < 2:
             continue

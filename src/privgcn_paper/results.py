@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from privgcn.config import MODES, Mode
@@ -130,7 +131,9 @@ class Runs:
     def score(self, measure: str = f"micro {PAPER_MODE}", **point: Any) -> MeanStd | None:
         """Mean and deviation over the seeds of a run; ``None`` where it was not run."""
         values = [row[measure] for row in self.of(**point) if measure in row]
-        return MeanStd.of(values) if values else None
+        if not values:
+            return None
+        return MeanStd(fmean(values), stdev(values) if len(values) > 1 else None)
 
     def fact(self, dataset: str, name: str) -> float | None:
         """What is true of a whole dataset: ``majority``, or one of ``SIZES``."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn import __version__
-from privgcn.config import MODES, PAPER_EPOCHS, PAPER_RATE, Settings, make_settings
+from privgcn.config import MODES, RECIPES, Settings, make_settings
 from privgcn.data import TEST, TRAIN, Corpus, load_corpus
 from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, DataError, shown
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 Device = Literal["cpu", "cuda"]
 _WITHIN_A_BATCH = ("epsilon", "noise", "learning_rate")
 _MANY_PARTS = (100, "each")
+# Of the paper: the learning rate, but for Adam-DP, and epochs of private and other runs alike.
+_PACE = RECIPES["plain"]["pace"]
+PAPER_RATE: float = _PACE["sgd"]["learning_rate"]
+PAPER_EPOCHS: dict[str, int] = {name: own["epochs"] for name, own in _PACE.items()}
 _MNIST_HIDDEN = 512
 # Of private runs of the released code: SGD's rate is the paper's, Adam's gives the published
 # score on Cora. With several parts so many more steps of Adam at 10 would wander off.
@@ -212,13 +216,14 @@ def run(batch: Sequence[Task], device: Device = "cpu") -> list[dict[str, Any]]:
 def _by_privgcn(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
     import torch
 
-    from privgcn.runs.train import train_run
+    from privgcn.runs.prepare import prepare
+    from privgcn.runs.train import train
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for task in batch:
-            trained = train_run(corpus, settings_of(*task))
+            trained = train(prepare(corpus, settings_of(*task)))
             predicted = {mode: trained.predictions(mode) for mode in MODES}
             plan = trained.model.released.plan
             noise, steps = (plan.noise_multiplier, plan.steps) if plan else (None, None)

@@ -15,7 +15,7 @@ from privgcn.audit.audit import Audit
 from privgcn.cli.app import app
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features.cache import VectorCache, default_cache
-from privgcn.runs.model import read_model
+from privgcn.runs.run import Run
 
 RUN_FILES = {
     *("settings.toml", "statement.json", "scores.json", "model.safetensors", "model.json"),
@@ -202,11 +202,12 @@ class TestEvaluateAndPredict:
     def test_the_encoder_is_where_the_user_says(self, shelf, tmp_path, monkeypatch):
         paths = []
 
-        def loaded(*stored, path, **more):
+        def loaded(run, *, path=None, **more):
             paths.append(path)
-            return read_model(*stored, path=path, **more)
+            return read_model(run, path=path, **more)
 
-        monkeypatch.setattr("privgcn.runs.run.read_model", loaded)
+        read_model = Run.model
+        monkeypatch.setattr(Run, "model", loaded)
         words = [shelf / "run", shelf / "letters", "--encoder", tmp_path]
         call("evaluate", *words)
         call("predict", *words, "--out", tmp_path / "p.csv")

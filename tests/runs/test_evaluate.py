@@ -29,10 +29,10 @@ from privgcn.graph import DocumentGraph
 from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.runs import train as training
 from privgcn.runs.classifier import GraphClassifier
-from privgcn.runs.model import Model
 from privgcn.runs.predictions import score_documents
-from privgcn.runs.run import Run, write_release, write_run
-from privgcn.runs.train import TrainedRun, repeated_scores
+from privgcn.runs.prepare import PreparedRun
+from privgcn.runs.run import Model, Run, write_release, write_run
+from privgcn.runs.train import repeated_scores
 
 
 @pytest.mark.parametrize("epsilon", [4.0, None])
@@ -166,13 +166,13 @@ def test_every_document_is_a_test_document_once_and_owners_stay_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     splits: list[Any] = []
-    train = training.train_run
+    prepare = training.prepare
 
-    def counted(corpus: Any, settings: Any) -> TrainedRun:
+    def counted(corpus: Any, settings: Any) -> PreparedRun:
         splits.append(np.asarray(corpus.split))
-        return train(corpus, settings)
+        return prepare(corpus, settings)
 
-    monkeypatch.setattr(training, "train_run", counted)
+    monkeypatch.setattr(training, "prepare", counted)
     owners = {"owners": np.arange(120) % 40, "owner_names": tuple(map(str, range(40)))}
     corpus = two_class_corpus(worded=False, **owners)
     short = {"training.epochs": 20, "training.learning_rate": 0.1}

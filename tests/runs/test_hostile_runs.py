@@ -25,8 +25,7 @@ from privgcn.privacy.ledger import Ledger
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import DIGEST_KEY, model_sha256
 from privgcn.runs.folder import MANIFEST, MODEL, SEEN, SETTINGS, STATEMENT, WEIGHTS, read_folder
-from privgcn.runs.model import bound_settings
-from privgcn.runs.run import Run, verify
+from privgcn.runs.run import Run, bound_settings, verify
 
 ODD = [None, True, -1, 0, 3, 2**53, 10**30, 10**400, 1e308, 0.5, "", "x" * 5000, "\x1b[2J"]
 ODD += ["\ud800", "../../x", "matched", "module", "static", [], {}, [[1]], {"kind": "x"}]

@@ -21,8 +21,7 @@ from privgcn.errors import ConfigError, DataError
 from privgcn.features import words
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.folder import MODEL, WEIGHTS
-from privgcn.runs.model import model_files
-from privgcn.runs.run import Run
+from privgcn.runs.run import Run, model_files
 
 SHORT = {"training.epochs": 2}
 PRIVATE: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-3}
@@ -80,7 +79,7 @@ def test_given_vectors_predict_to_the_bit(tmp_path: Path, made: Any, balanced: b
     rows, codes = vectors()
     model = GraphClassifier(**PRIVATE, balanced=balanced).fit(made(rows), codes)
     read = again(model, tmp_path / "model")
-    assert read.balanced is balanced
+    assert read.settings_.training.balanced is balanced
     for mode in ("alone", "own-graph"):
         expected = model.predict_proba(made(rows), inference=mode)
         assert np.array_equal(expected, read.predict_proba(made(rows), inference=mode))

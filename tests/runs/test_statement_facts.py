@@ -24,8 +24,9 @@ from privgcn.privacy.selection import RunCount
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs import classifier
 from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.prepare import prepare
 from privgcn.runs.run import Run, releasable_statement, verify
-from privgcn.runs.train import not_covered, train_run
+from privgcn.runs.train import not_covered, train
 from privgcn.runs.tune import search
 
 EPSILON, DELTA = 2.0, 1e-3
@@ -38,7 +39,7 @@ def by_classifier(corpus: Corpus, features: str | None) -> PrivacyStatement | No
 
 
 def by_training(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
-    return train_run(corpus, settings(features)).model.statement
+    return train(prepare(corpus, settings(features))).model.statement
 
 
 def by_search(corpus: Corpus, features: str | None) -> PrivacyStatement | None:

@@ -28,9 +28,8 @@ from privgcn.runs.folder import (
     WEIGHTS,
     write_folder,
 )
-from privgcn.runs.model import model_files
 from privgcn.runs.predictions import predict_source
-from privgcn.runs.run import Run, releasable_statement, verify, write_release
+from privgcn.runs.run import Run, model_files, releasable_statement, verify, write_release
 
 ALL = (MODEL, REPORT, SCORES, SEEN, SETTINGS, STATEMENT, WEIGHTS)
 

@@ -2,9 +2,8 @@
 
 *Membership*: was this document, or this person, in the training data? The likelihood ratio
 attack of Carlini et al. (2022). Pairs of models train on random halves of the training
-documents, so that each unit is in one model of each pair. Each model in turn is the target; the
-other pairs are its shadow models and say how the target would answer about a unit if it had, or
-had not, trained on it.
+documents. Each model in turn is the target; the other pairs, its shadow models, say how it
+would answer about a unit if it had, or had not, trained on it.
 
 *Edges*: are two training documents connected? Whoever asks knows documents but no edges.
 """
@@ -87,10 +86,7 @@ def read_attacks(path: Path) -> Attacks:
 
 
 def attack(target: Target, *, shadows: int = 16) -> Attacks:
-    """Attacks models that train as the target does, and models without privacy beside them.
-
-    ``shadows`` models of each kind tell membership: 16 of them take about a minute.
-    """
+    """Attacks models that train as the target does, and models without privacy beside them."""
     corpus, given, graph = target.prepared.corpus, target.prepared.settings, target.graph
     connected = bool((graph.split[graph.edges] == TRAIN).all(0).any())
     shared = {"seed": given.seed, "data": given.data, "features": given.features}
@@ -186,10 +182,8 @@ def trained_on(
 
 
 def _ratios(answers: Floats, inside: NDArray[np.bool_]) -> Floats:
-    """Log likelihood ratios of each target in each model, by the other models.
-
-    Few shadow models tell a mean, not a spread: that is taken over all targets.
-    """
+    # Log likelihood ratios of each target in each model, by the other models. Few of them tell
+    # a mean, not a spread: that is taken over all targets.
     logs = []
     for group in (inside, ~inside):
         known = np.where(group, answers, 0.0)
@@ -211,10 +205,7 @@ def sureness(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
 
 
 def answers(released: Released, graph: DocumentGraph, mode: Mode) -> Floats:
-    """Class probabilities of all documents, as a service in this mode would give them.
-
-    Whoever asks knows documents but no edges. Only a ``full-graph`` service has the edges.
-    """
+    """Class probabilities of all documents; only a ``full-graph`` service has the edges."""
     if mode != "full-graph":
         graph = replace(graph, edges=graph.edges[:, :0])
     scores = scores_in_mode(released, graph, np.arange(len(graph)), mode)

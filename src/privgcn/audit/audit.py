@@ -4,8 +4,8 @@
          -> the least advantage (Clopper-Pearson) -> epsilon, with as much noise as it allows
 
 A bound above the claim shows a defect; one below it proves little. An auditor also observes how
-far a unit moves a sum, and whether noise and samples are what the plan says. And what a claim
-says of everybody it says of the model's own errors (:func:`generalisation`).
+far a unit moves a sum, whether noise and samples are what the plan says, and the model's own
+errors (:func:`generalisation`).
 """
 
 from __future__ import annotations
@@ -53,11 +53,9 @@ _COLUMNS, _RELEASES, _RELEASES_OF_NETWORKS = 500, 100_000, 40_000
 _MOST_RUNS, _FEWEST_RUNS = 20_000, 100
 # Sums that differ by less are the same: answers are divided by the number of groups.
 _EQUAL = 1e-6
-# Noise lies on a fine grid: some values of millions may be equal by chance.
-_BY_CHANCE = 2
-# Values of noise that an auditor keeps, and of each release those whose law is tested; lowest
-# bits of a sample, each of which is a coin.
-_NOISE, _VALUES, _BITS = 1 << 24, 256, 8
+# Noise lies on a fine grid: some values of millions may be equal by chance. Values of noise
+# that an auditor keeps, and of each release those whose law is tested; lowest bits of each.
+_BY_CHANCE, _NOISE, _VALUES, _BITS = 2, 1 << 24, 256, 8
 
 
 class Generalisation(NamedTuple):
@@ -75,10 +73,9 @@ class Generalisation(NamedTuple):
 class Audit(NamedTuple):
     """A claim at ``delta`` and what was measured of it.
 
-    ``epsilon`` and ``mu`` (of Gaussian differential privacy) are the lower bounds that
-    ``correct`` of ``guesses`` prove: about which of two neighbours a run was trained on, from
-    all its releases. The ``largest_move`` is how many clip norms one unit moved a sum.
-    ``broken`` says why the claim does not hold, if anything does.
+    ``epsilon`` and ``mu`` (of Gaussian differential privacy) are lower bounds, from ``correct``
+    of ``guesses`` about which of two neighbours a run was trained on. The ``largest_move`` is
+    how many clip norms one unit moved a sum. ``broken`` says why the claim does not hold.
     """
 
     claim: float
@@ -178,7 +175,6 @@ def _trainings(
 
 
 def _defects(trainings: Trainings, plan: PrivacyPlan, level: float) -> list[str]:
-    """What an auditor observes of the engine that contradicts its plan."""
     reasons, moved, paid = [], trainings.largest_move, plan.sensitivity
     if moved > paid * _ROUNDING:
         words = f"one unit moved a sum by {moved:.3g} clip norms, the plan accounts for {paid}"
@@ -200,10 +196,9 @@ def generalisation(
 ) -> Generalisation | None:
     """Whether a private model errs no more on unseen documents than its claim allows.
 
-    A document changes the chance of any answer by e^epsilon and delta at most, the answer
-    about itself included. So over documents of one kind, and models, the error on unseen ones
-    is at most e^epsilon times that on seen ones, plus delta. ``allowed`` and ``least`` hold
-    together with ``confidence``; without labels of either kind there is no answer.
+    Over documents of one kind, and models, the error on unseen ones is at most e^epsilon times
+    that on seen ones, plus delta. ``allowed`` and ``least`` hold together with ``confidence``;
+    without labels of either kind there is no answer.
     """
     wrong = []
     for code in (TRAIN, TEST):
@@ -289,10 +284,10 @@ def audit_target(target: Target, *, runs: int | None = None, confidence: float =
     return made._replace(generalisation=errors, broken=broken)
 
 
-# The engine has no hook that could leak a sum. Sessions with the same key draw the same noise:
-# what two of them answer differs by their documents alone. So beside the session that trains
-# there are others that are asked the same questions: one without any document, whose answers
-# are the noise, and, with a key of their own, those of the worlds that an adversary compares.
+# The engine has no hook that could leak a sum. Sessions with the same key draw the same noise.
+# So beside the session that trains, others are asked the same questions: one without any
+# document, whose answers are the noise, and, with a key of their own, those of the worlds that
+# an adversary compares.
 
 
 @dataclass(eq=False)
@@ -329,8 +324,6 @@ class Trainings:
 
 
 class _WatchedSession(Session):
-    """Makes the last of some trainings, and asks all other worlds the same questions."""
-
     def __init__(self, trainings: Trainings) -> None:
         case, there = trainings.case, trainings.there[-1]
         first, second = twin_sources(2)
@@ -361,7 +354,7 @@ class _WatchedSession(Session):
         return answer
 
     def _own(self, question: Any, vector: Floats) -> Floats:
-        """What is about each target ``[targets, coordinates]``."""
+        # About each target ``[targets, coordinates]``.
         count = len(self._there)
         if self._case.target_of is None:
             return vector.reshape(1, -1)
@@ -418,11 +411,7 @@ def trained(session: Session, settings: Settings) -> Released:
 def noise_defects(
     noises: Sequence[Floats], noise_multiplier: float, grid: Grid, confidence: float
 ) -> list[str]:
-    """Why the noise of some releases is not what is accounted for.
-
-    Fresh for every run, release and coordinate, Gaussian, as large as planned, and on the grid
-    of the sums down to the last bit. Each reason holds with this confidence.
-    """
+    """Why noise is not fresh, Gaussian, as large as planned and on the grid of the sums."""
     from scipy.stats import binomtest, chi2, kstest
 
     whole = [np.rint(noise * grid.unit) for noise in noises]

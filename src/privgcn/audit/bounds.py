@@ -65,9 +65,8 @@ def epsilon_of_advantage(
 ) -> float:
     """The epsilon of an event like this one with as much noise as the advantage allows.
 
-    The trade-off curve of the claim is a family with one free number, its noise. An advantage
-    that only less noise explains (Nasr et al. 2023) is one over the claim. ``count`` is of the
-    claim, where fewer releases were observed.
+    An advantage that only less noise explains (Nasr et al. 2023) is one over the claim.
+    ``count`` is of the claim, where fewer releases were observed.
     """
     from scipy.special import ndtri
 

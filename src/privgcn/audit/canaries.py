@@ -5,8 +5,8 @@ there are many classes, so that it is hardly ever learned; where it shares its g
 there pull the opposite way once it is gone; its edges lead into other groups, where nothing of
 it must arrive.
 
-Where every unit of a linear model is its own group, many canaries fit into one training, each
-with a feature column of its own, and so each of them is a run of its own.
+Where every unit of a linear model is its own group, many canaries fit into one training: each
+with a feature column of its own is a run of its own.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
 
 
 def _on_processor(settings: Settings) -> Settings:
-    """Settings of a small training; who does not know the masks of dropout knows less."""
+    # Who does not know the masks of dropout knows less.
     hidden, kind = min(settings.model.hidden, _HIDDEN), settings.model.kind
     # A user's module is clipped as any other network.
     model = {"hidden": hidden, "dropout": 0.0, "kind": "gcn" if kind == "module" else kind}

@@ -1,7 +1,7 @@
 """Joins the verbs and turns errors into one clear line and an exit code.
 
-A verb's module is imported when it runs, and imports little for the list of all verbs. Verbs
-of other packages come by entry points of the group ``privgcn.commands``.
+A verb's module is imported when it runs; further verbs come by entry points of the group
+``privgcn.commands``.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _GROUPS = {
     "Experiments": {"audit": "audit", "attack": "audit"},
 }
 _MODULES = {verb: module for verbs in _GROUPS.values() for verb, module in verbs.items()}
+#: The verbs of this package, in the order of the help.
 VERBS = tuple(_MODULES)
-"""The verbs of this package, in the order of the help."""
 _OTHER_NAMES = {"account": "plan", "calibrate": "plan"}
 _STYLE: dict[str, Any] = {
     "rich_markup_mode": None,

@@ -123,7 +123,6 @@ def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Callable[..., Non
 
     Settings come in ``chosen``, with ``--set`` and ``--config``; or, where they only say how to
     read documents, in ``reading``. A meaning is the help, or an option or argument of Typer.
-    What Typer gets has the options of all verbs, too, and prints what the verb answers.
     """
 
     def declared(verb: Verb) -> Callable[..., None]:

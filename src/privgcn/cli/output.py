@@ -18,18 +18,15 @@ if TYPE_CHECKING:
     from privgcn.report.tables import Table
 
 Verbosity = Literal["quiet", "usual", "verbose"]
-
+# A table, or a sentence; nothing where there is nothing to say.
+Line: TypeAlias = "str | Table | None"
+#: The file name that means standard output.
 STANDARD_OUTPUT = Path("-")
-"""The file name that means standard output."""
-
 # Wider than any table: where nobody watches, nothing is wrapped.
 _WIDE = 1_000
 
 _verbosity: Verbosity = "usual"
 _as_json = False
-
-# A table, or a sentence; nothing where there is nothing to say.
-Line: TypeAlias = "str | Table | None"
 
 
 class Answer(NamedTuple):

@@ -201,7 +201,6 @@ def release(
 
 
 def _answers(entries: list[str], known: dict[str, str | None]) -> dict[str, list[str]]:
-    """What only a person knows of a registry entry, by its field."""
     answers: dict[str, list[str]] = {}
     for name, equals, value in (text.partition("=") for text in entries):
         if not equals:

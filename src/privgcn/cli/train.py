@@ -124,7 +124,6 @@ def demo(epsilon: float = 1.0, out: Path = _DEMO, overwrite: bool = False) -> An
 def _run(
     settings: Settings, out: Path | None, overwrite: bool, dry_run: bool = False, seeds: int = 1
 ) -> Answer | None:
-    """Trains and writes a run; of several ranks the first has an answer."""
     from privgcn.config import to_toml
     from privgcn.mechanism.ranks import Ranks
     from privgcn.privacy.statement import Fact
@@ -178,7 +177,6 @@ def _run(
 
 
 def _read(settings: Settings) -> tuple[Settings, Corpus]:
-    """The documents, and where they lie in full; says what they are and how protected."""
     from privgcn.data import load_corpus, resolved_source
     from privgcn.runs.prepare import unit_remark
 
@@ -203,7 +201,6 @@ def _usual_folder(corpus: Corpus, settings: Settings) -> Path:
 
 
 def _answer(record: dict[str, Any], statement: PrivacyStatement | None, *more: str) -> Answer:
-    """A finished run: its record, or scores, guarantee and what to do next."""
     from privgcn.privacy.wording import guarantee_line
     from privgcn.report.scores import deployment, mode_table, reference_table, repeat_table
 

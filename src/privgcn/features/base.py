@@ -2,7 +2,7 @@
 
 A featurizer is a model of its options and of what ``fit`` learned: its state, which a model
 file carries. Nothing in it is obeyed as a file, folder or address: what lies on this machine is
-named by whoever calls, or looked up by name in its own folders and recognised by its checksum.
+named by whoever calls, or looked up by name and recognised by its checksum.
 """
 
 from __future__ import annotations
@@ -37,15 +37,12 @@ def bare_name(source: str) -> str:
     return path.name if path.is_absolute() or path.exists() else source
 
 
+#: Marks a field that ``fit`` fills; every other field is an option.
 FITTED = "fitted"
-"""Marks a field that ``fit`` fills; every other field is an option."""
-
+#: Marks an option that says where something lies on this machine: a state has its bare name.
 LOCAL = PlainSerializer(bare_name)
-"""Marks an option that says where something lies on this machine: a state has its bare name."""
-
+#: Bytes of dense rows from which on they are kept in a file instead of in memory.
 ON_DISK = 1 << 29
-"""Bytes of dense rows from which on they are kept in a file instead of in memory."""
-
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -56,10 +53,8 @@ class Featurizer(BaseModel, ABC):
 
     Attributes:
         kind: The name in the registry.
-        learns: Whether something read off protected documents stays in the featurizer, so
-            that releasing it releases that too.
-        learned: What a privacy statement has to repeat as not covered, in words, or None: what
-            was read off the documents, or what a public encoder may have seen before.
+        learns: Whether something read off protected documents stays in the featurizer.
+        learned: What a privacy statement has to repeat as not covered, in words, or None.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)

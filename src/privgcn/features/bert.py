@@ -4,8 +4,8 @@ Of a text with token codes t_1 .. t_n and last layer H [n, width], the vector is
 
 The forward pass of BERT is written out here: importing ``transformers`` takes longer than
 encoding a hundred texts, and PyTorch's own encoder layer gives a text other bits from call to
-call. Layers are computed in bfloat16 where the device multiplies it by itself: three times as
-fast, and the cosine between a vector and that of float32 is above 0.999.
+call. Layers are computed in bfloat16 where the device has it: three times as fast, and the
+cosine between a vector and that of float32 is above 0.999.
 """
 
 from __future__ import annotations

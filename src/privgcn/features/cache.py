@@ -1,9 +1,8 @@
 """Encoded texts on disk, by their content, so that a text is encoded once.
 
-A cache is a folder with one SQLite file for each encoder: a key, which is a hash of the whole
-text and of all that can change a vector, and the vector. Several runs may write at once. A
-corrupt file is deleted, and its texts are encoded again. Vectors of a text tell much about the
-text: the folder is readable by its owner only.
+One SQLite file for each encoder has keys, hashes of the whole text and of all that can change a
+vector, and vectors. Several runs may write at once; a corrupt file is deleted. Vectors tell a
+lot about a text: the folder is readable by its owner only.
 """
 
 from __future__ import annotations
@@ -27,22 +26,18 @@ _OWN_FILE = re.compile(r"[0-9a-f]{32}\.sqlite3(-journal)?")
 
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
 
-_enabled: ContextVar[bool] = ContextVar("enabled", default=True)
-
-
-def enabled() -> bool:
-    """Whether vectors are stored."""
-    return _enabled.get()
+# Whether vectors are stored, and stored ones used.
+enabled: ContextVar[bool] = ContextVar("enabled", default=True)
 
 
 @contextmanager
 def disabled() -> Iterator[None]:
     """While the block runs, nothing is stored and nothing stored is used."""
-    token = _enabled.set(False)
+    token = enabled.set(False)
     try:
         yield
     finally:
-        _enabled.reset(token)
+        enabled.reset(token)
 
 
 class VectorCache:
@@ -55,7 +50,7 @@ class VectorCache:
 
     def vectors(self, texts: Sequence[str], encode: Encode) -> npt.NDArray[np.float32]:
         """The vectors of ``texts``, encoding each different one that is not stored."""
-        if texts and not enabled():
+        if texts and not enabled.get():
             return encode(list(texts))
         keys = [self._key(text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))

@@ -26,23 +26,18 @@ if TYPE_CHECKING:
 
 GROUP, ENGLISH = "privgcn.features", "english"
 
+#: Choices by what is wanted of them instead of by kind.
 NAMED = ("fast", "best")
-"""Choices by what is wanted of them instead of by kind."""
-
+#: Seconds that encoding may take: two cores read 256 tokens of 10,000 documents.
 BUDGET = 320.0
-"""Seconds that encoding may take: two cores read 256 tokens of 10,000 documents."""
-
 MOST_TOKENS, TOKEN_STEP = 256, 16
-
+#: MiniLM on one core, without and with a processor that multiplies bfloat16; and on a GPU.
 TOKENS_A_SECOND = {"float32": 4_000.0, "bfloat16": 13_000.0, "cuda": 400_000.0}
-"""MiniLM on one core, without and with a processor that multiplies bfloat16; and on a GPU."""
-
+#: What the multilingual encoder reads.
 LANGUAGES = (
     *("arabic", "chinese", "dutch", ENGLISH, "french", "german", "italian", "japanese"),
     *("korean", "polish", "portuguese", "russian", "spanish", "thai", "turkish"),
 )
-"""What the multilingual encoder reads."""
-
 _OWN = {
     "given": "privgcn.features.base:GivenVectors",
     "hashing": "privgcn.features.words:HashingWords",
@@ -142,8 +137,7 @@ def make_featurizer(
 
     ``kind`` is a name of the registry, ``fast`` or ``best``. None takes ``transformer`` where
     an option names its model, ``given`` where the corpus has vectors, and else what ``choose``
-    says of the number of ``documents``: all that will be encoded, by default those of the
-    corpus, or of units, where only that is public. No content is read.
+    says of the number of ``documents``, or of units where only that is public.
     """
     options = dict(options or {})
     if kind is None and "model" in options:
@@ -162,11 +156,7 @@ def make_featurizer(
 def featurizer_from_state(
     state: Mapping[str, Any], path: str | Path | None = None
 ) -> Featurizer:
-    """The fitted featurizer that a state in a model file describes.
-
-    ``path`` is where the encoder or the word vectors lie, if not under their name in a folder
-    of this machine; their checksum must be that of training.
-    """
+    """The fitted featurizer of a model file; ``path`` is where an uninstalled encoder lies."""
     there = None if path is None else Path(path).expanduser()
     return _load(str(state.get("kind"))).from_state(state, there)
 

@@ -48,8 +48,8 @@ _LOCAL_FILES = {**_OFFLINE, "trust_remote_code": False}
 class StaticVectors(PublicVectors):
     """Adds up public vectors over the tokens of a text; the row of an empty text is zero.
 
-    The package ``wordllama`` carries a table of 32 000 token vectors, made to be added up, and
-    its tokenizer. Both files are read here, as its own loader asks the network.
+    The package ``wordllama`` carries 32 000 of them, and a tokenizer; its own loader asks the
+    network.
     """
 
     kind = "static"

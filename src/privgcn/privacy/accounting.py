@@ -10,9 +10,6 @@ Everything follows from what is released about the same units, a :class:`Gaussia
 Renyi divergences and the closed form of a Gaussian are written out here, so that ``verify``
 starts at once: dp-accounting has the same numbers (tests hold both to each other), but takes
 1.3 s to import, and SciPy 0.3 s.
-
-    >>> round(epsilon_of(noise_multiplier=112, steps=2000), 3)
-    1.552
 """
 
 from __future__ import annotations
@@ -62,8 +59,7 @@ class GaussianEvent:
     """``count`` sums with Gaussian noise about the same units, alike in every respect.
 
     Noise and sensitivity are in clip norms. Under sampling, a sensitivity of 1 is the
-    add/remove case and 2 a substitution: the unit's vector is exchanged for another of the
-    same bound. Rounding is bounded for up to a billion sums.
+    add/remove case and 2 a substitution. Rounding is bounded for up to a billion sums.
     """
 
     noise_multiplier: Noise
@@ -174,11 +170,8 @@ _ROUNDING_PER_STEP, _ROUNDING_AT_LEAST = 2e-15, 1e-11
 
 
 def _pld(events: _Gaussians, delta: float) -> float:
-    """The tightest of three proven bounds.
-
-    Where rounding spoils the loss distribution (tiny rates over very many steps, huge epsilon,
-    tiny delta), Renyi's or the one for somebody who sees the samples is tighter.
-    """
+    # The tightest of three bounds. Where rounding spoils the loss distribution (tiny rates over
+    # very many steps), Renyi's or the one for somebody who sees the samples is tighter.
     ratio, sampled = merged(events)
     if not sampled:
         return gaussian_epsilon(ratio, delta)
@@ -193,10 +186,7 @@ def ratio_of(events: _Gaussians) -> float:
 
 
 def deltas_of(event: Event, epsilons: Array, delta: float) -> Array:
-    """Upper bounds on the deltas of one event at some epsilons, on a grid for ``delta``.
-
-    The least of the three bounds of ``pld``; of a search, the Renyi bound.
-    """
+    """Upper bounds on one event's deltas: the least of three, or of a search Renyi's."""
     deltas = curve_deltas(renyi_curve((event,)), epsilons)
     if isinstance(event, GaussianEvent):
         deltas = np.minimum(deltas, gaussian_deltas(ratio_of((event,)), epsilons))
@@ -208,11 +198,7 @@ def deltas_of(event: Event, epsilons: Array, delta: float) -> Array:
 
 
 def gaussian_epsilon(ratio: float, delta: float) -> float:
-    """The epsilon of one Gaussian release with this sensitivity-to-noise ratio.
-
-    Balle and Wang (2018), equation 6, in logarithms: exact but for the rounding that every
-    claim is rounded up by.
-    """
+    """The epsilon of a Gaussian release of this ratio: Balle and Wang (2018), equation 6."""
     log_delta, high = math.log(delta), 1.0
     if log_gaussian_delta(ratio, 0.0) <= log_delta:
         return 0.0
@@ -254,11 +240,8 @@ def root(too_small: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _composed(events: _Gaussians, delta: float) -> tuple[float, Any, float]:
-    """A rough bound on epsilon, the composed loss distribution, and what rounding can take.
-
-    The bound sizes the grid; there is no distribution (``None``) where none fits; a delta can
-    lose the last of the three. Losses round up, and cut tails count as infinite loss.
-    """
+    # A rough bound on epsilon, which sizes the grid; the composed loss distribution, if any
+    # fits; and what rounding can take from a delta. Losses round up, cut tails are infinite.
     ratio, sampled = merged(events)
     rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(events), delta))
     span = ratio * (10.0 + ratio)
@@ -286,11 +269,7 @@ def _composed(events: _Gaussians, delta: float) -> tuple[float, Any, float]:
 
 
 def loss_distribution(event: GaussianEvent, grid: float) -> Any:
-    """One release of an event as dp-accounting has it.
-
-    Two clip norms are a substitution of one vector of length 1 for its opposite. Without
-    sampling, only a sensitivity of 1 may come here.
-    """
+    """One release as dp-accounting has it; without sampling, of a sensitivity of 1 alone."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
@@ -303,7 +282,7 @@ def loss_distribution(event: GaussianEvent, grid: float) -> Any:
     )
 
 
-#: Twice the Renyi orders: half orders come at no cost, and 2C needs the pair 2a, 2a - 1.
+#: Twice the Renyi orders.
 _DOUBLED = np.unique(
     np.concatenate([np.arange(3, 257), 2 * np.geomspace(130, 16384, 32).astype(np.int64)])
 )
@@ -322,11 +301,7 @@ def _rdp(events: tuple[Event, ...], delta: float) -> float:
 
 
 def renyi_curve(events: tuple[Event, ...]) -> Array:
-    """Upper bounds on the Renyi divergences of events about the same units, at ``ORDERS``.
-
-    A sensitivity of two clip norms is never read as one: unsampled it halves the noise
-    multiplier, sampled it pays the Renyi group bound.
-    """
+    """Upper bounds on the Renyi divergences of events about the same units, at ``ORDERS``."""
     ratio, sampled = merged(tuple(e for e in events if isinstance(e, GaussianEvent)))
     curve: Array = ORDERS * (0.5 * ratio * ratio)
     for one in sampled:
@@ -354,10 +329,9 @@ def _sampled_curve(event: GaussianEvent) -> Array:
 
 
 def log_moments(noise: float, rate: float, orders: NDArray[np.int64]) -> Array:
-    """The logarithm of E[(density ratio)^order] for each whole order of at least 1.
+    """The logarithm of E[(density ratio)^order], Mironov, Talwar and Zhang (2019).
 
-    Mironov, Talwar and Zhang (2019), for integer orders, with the binomial weights' total of 1
-    taken out of the sum: what is left are positive terms, which lose no digits.
+    The binomial weights' total of 1 is taken out: positive terms, which lose no digits, remain.
     """
     counts = np.arange(orders.max() + 1.0)
     log_factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
@@ -416,8 +390,8 @@ def calibrate(
     """Finds the noise multiplier for a target epsilon; arguments as in ``epsilon_of``.
 
     Guarantees:
-        The resulting epsilon, computed by the same accountant, is at most the target, and
-        within 0.001 % of it wherever epsilon does not jump and noise is needed at all.
+        The resulting epsilon is at most the target, and within 0.001 % of it wherever epsilon
+        does not jump and noise is needed at all.
 
     Raises:
         NotCalibratedError: Too small for any noise.
@@ -472,10 +446,9 @@ def calibrate_event(
 class Strength(NamedTuple):
     """What the best attack can do.
 
-    No test tells more than one between normal distributions of variance one, ``mu`` apart; with
-    sampling or a search, as long as its delta is not below that of the guarantee. ``None``
-    where no number below 10,000 is known. ``detections`` is the best attack's chance of a true
-    alarm where a false one has a chance of ``FALSE_ALARMS``.
+    No test tells more than one between normal distributions of variance one, ``mu`` apart (with
+    sampling or a search, at no smaller delta), ``None`` from 10,000 up. ``detections`` is its
+    chance of a true alarm where a false one has a chance of ``FALSE_ALARMS``.
     """
 
     mu: float | None
@@ -489,9 +462,6 @@ def strength_of(event: Event, delta: float) -> Strength:
     Where every group takes part in every step, detections follow exactly from one Gaussian
     (Dong, Roth and Su 2022). Else they are at most exp(epsilon) times the false alarms, plus
     delta, and correct rejections at most exp(epsilon) times the misses, plus delta.
-
-        >>> [round(value, 3) for value in strength_of(GaussianEvent(20.0, count=30), 1e-5)]
-        [0.274, 0.02]
     """
     mu, accountant = math.inf, "rdp"
     if isinstance(event, GaussianEvent):
@@ -511,12 +481,9 @@ def strength_of(event: Event, delta: float) -> Strength:
 
 
 def _mu(epsilons: Array, deltas: Array) -> float:
-    """The least mu whose Gaussian has no smaller delta at any epsilon from first to last.
-
-    As functions of exp(epsilon), deltas are convex: between two points they lie below the
-    chord, and those of the Gaussian above their tangent in the middle. So it is enough that
-    the tangent lies above the chord at both ends.
-    """
+    # The least mu whose Gaussian has no smaller delta at any epsilon from first to last. As
+    # functions of exp(epsilon), deltas are convex: between two points they lie below the chord,
+    # and the Gaussian's above the tangent in the middle. The ends of both are compared.
     middles = 0.5 * (epsilons[1:] + epsilons[:-1])
 
     def too_small(mu: float) -> bool:

@@ -3,8 +3,6 @@
 A file of JSON lines, one for each release. ``ledger.jsonl.head`` has the SHA-256 of all lines
 and is written after they are. So the lines are those that the head remembers, or one more,
 whose writer was stopped in between; anything else was done by somebody else.
-
-    Ledger("ledger.jsonl").record(statement, budget=Budget(4.0, 1e-5))
 """
 
 from __future__ import annotations
@@ -138,7 +136,6 @@ class Ledger:
             ) from None
 
     def _read(self) -> tuple[bytes, tuple[LedgerEntry, ...]]:
-        """All lines, once they are what the head remembers, and what they say."""
         begun = os.path.lexists(self.path)
         content = read_bounded(self.path, most=MOST_BYTES) if begun else b""
         remembered = b"" if begun else _hash(b"")
@@ -164,7 +161,6 @@ class Ledger:
         return content, tuple(entries)
 
     def _composed(self, plans: Sequence[PrivacyPlan], delta: float) -> float:
-        """Their epsilon together, if their units are the same ones."""
         for plan in plans[1:]:
             first = plans[0]
             if (first.unit, first.relation) != (plan.unit, plan.relation):

@@ -1,8 +1,7 @@
 """The plan: everything that decides the guarantee, bound to one accounting event.
 
-Epsilon is computed from that event and cannot be set. The schedule that a session samples with
-is the one that the event follows from, so a run cannot visit every group and account for
-random ones.
+Epsilon is computed from that event and cannot be set, and a session samples with the schedule
+that the event follows from.
 """
 
 from __future__ import annotations
@@ -244,14 +243,9 @@ class PrivacyPlan:
         return epsilon_of_events([known], delta=self.delta, accountant=self.accountant)
 
     @property
-    def delta_times_units(self) -> float:
-        """How many units delta alone would allow to be exposed, in expectation."""
-        return self.delta * self.protected_units
-
-    @property
     def weak_delta(self) -> bool:
         """Whether delta is so large that the statement must call it weak."""
-        return self.delta_times_units > _WEAK_DELTA
+        return self.delta * self.protected_units > _WEAK_DELTA
 
     @classmethod
     def for_epsilon(cls, epsilon: float, **fields: Any) -> PrivacyPlan:

@@ -5,12 +5,10 @@ number of runs is made, from a Poisson law that does not look at the data. Each 
 candidate from a fixed distribution, trains it privately and scores it privately; nothing is
 said about any but the best, not even how many there were.
 
-Why there is a bound at all: let ``f`` be the generating function of the number of runs. The
-chance of the outcome y is f(Q(<= y)) - f(Q(< y)), that is Q(y) times a mean of f' over that
-interval. The Renyi moment of the winner is therefore at most that of one run times the largest
-f'(x)^a f'(x')^(1-a), where x and x' are what one event gets from a run on the one and on the
-other of two neighbouring datasets (lemma 7). How far these can be apart, one run's own
-guarantee says.
+Why there is a bound: let ``f`` be the generating function of the number of runs. The chance of
+the outcome y is f(Q(<= y)) - f(Q(< y)): Q(y) times a mean of f'. So the Renyi moment of the
+winner is at most that of one run times the largest f'(x)^a f'(x')^(1-a), where x and x' are
+what an event gets from a run on two neighbours (lemma 7): one run's own guarantee bounds them.
 """
 
 from __future__ import annotations
@@ -117,11 +115,8 @@ class Selection:
         return self.candidates if self.score is None else (*self.candidates, self.score)
 
     def curve(self) -> Array:
-        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``.
-
-        The worst of the alternatives counts at every order.
-        """
-        # One run's deltas at these epsilons are what the bound needs.
+        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``."""
+        # The worst alternative counts; of one run the bound needs the deltas at these epsilons.
         epsilons = np.log1p(1.0 / (ORDERS - 1.0))
         worst, deltas = np.zeros((2, ORDERS.size))
         for event in self.alternatives:
@@ -145,11 +140,9 @@ def calibrated_search(
     validation_units: int,
     delta: float,
 ) -> tuple[Selection, tuple[GaussianEvent, ...]]:
-    """The search that costs at most its target, and the training of each candidate.
+    """The search that costs at most its target, and each of the ``trainings`` with its noise.
 
-    Every run costs the same whichever candidate it draws, and a score costs its validation
-    documents what training costs the training documents. Of ``trainings`` the noise is
-    replaced.
+    Every candidate costs the same, and so does a score its validation documents.
     """
     calibrated = partial(calibrate_event, epsilon, delta=delta, accountant="rdp")
     shapes = (*trainings, GaussianEvent(1.0))

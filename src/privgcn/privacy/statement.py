@@ -1,7 +1,6 @@
 """The statement: what may be claimed about a model, and enough to compute the claim again.
 
-Facts are codes with typed parameters, which ``wording`` turns into words. Nothing that is
-checked depends on a sentence.
+Facts are codes with typed parameters: nothing that is checked depends on a sentence.
 """
 
 from __future__ import annotations
@@ -139,9 +138,8 @@ class PrivacyStatement:
     ) -> PrivacyStatement:
         """States what a run that followed ``plan`` may claim.
 
-        It is ``releasable`` if noise and samples came from a secret source. What it assumes to
-        be public or leaves uncovered, beyond what every run does, are facts, or sentences for
-        what no code says.
+        What it assumes to be public or leaves uncovered, beyond what every run does, are facts,
+        or sentences for what no code says.
         """
         public, strength = list(_ALWAYS_PUBLIC), strength_of(plan.event, plan.delta)
         if plan.partition.kind == "column":
@@ -204,11 +202,7 @@ class PrivacyStatement:
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def verify(self) -> None:
-        """Computes the claim again from the statement's own plan.
-
-        Raises:
-            PrivacyContractError: A field was edited, or the fields contradict each other.
-        """
+        """Computes the claim again; a ``PrivacyContractError`` if a field was edited."""
         try:
             again = self.with_gap()
         except PrivGCNError as error:
@@ -250,7 +244,6 @@ class PrivacyStatement:
 
 
 def _facts(codes: Sequence[str], more: Sequence[Fact | str]) -> tuple[Fact, ...]:
-    """What holds for every run like this one and what is said of this one, each fact once."""
     said = (Fact("other", detail=fact) if isinstance(fact, str) else fact for fact in more)
     return tuple(dict.fromkeys((*map(Fact, codes), *said)))
 

@@ -2,13 +2,6 @@
 
 ``nan``, infinities, booleans and numbers in disguise (strings) all fail here, before any of
 them can reach an accountant and come back as a small epsilon.
-
-    >>> @strict("a point")
-    ... class Point:
-    ...     x: Real
-    >>> Point(float("nan"))
-    Traceback (most recent call last):
-    privgcn.errors.ConfigError: The 'x' of a point must be a finite number. Got nan.
 """
 
 from __future__ import annotations
@@ -32,7 +25,6 @@ _T = TypeVar("_T")
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy's as Python's own; whatever is no number is refused."""
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):

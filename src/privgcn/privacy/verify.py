@@ -1,10 +1,9 @@
 """Checks a run or a release from its files: the claim, the settings and the model.
 
-Epsilon is computed again from the statement alone. Facts that do not enter it are bound by a
-digest, which the statement holds and the model file repeats; the model by a hash over its
-tensors, record and settings. So editing one of the files is always noticed. Whoever rewrites
-all of them together makes a new claim of their own; no file can prove that a run followed its
-plan.
+Epsilon is computed again from the statement alone. Other facts are bound by a digest, which the
+model file repeats; the model by a hash over tensors, record and settings. So an edited file is
+noticed. Whoever rewrites all together makes a new claim of their own; no file can prove that a
+run followed its plan.
 """
 
 from __future__ import annotations
@@ -27,11 +26,8 @@ DIGEST_KEY = "statement_digest"
 def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Settings) -> str:
     """SHA-256 of a model: its tensors, its whole record, and its settings but for ``data``.
 
-    Where the documents came from is no part of a release. The metadata beside the tensors do
-    not count: they repeat the digest of the statement, which holds this value.
-
-    Guarantees:
-        The same value before and after a model was written and read.
+    The metadata beside the tensors do not count: they repeat the digest of the statement, which
+    holds this value. It is the same before and after a model was written and read.
     """
     content = {
         "tensors": _split_weights(weights)[0],

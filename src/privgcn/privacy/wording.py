@@ -1,10 +1,7 @@
 """The one wording of a claim: statement text, report page, card and terminal all take it.
 
-In the sentences of ``words.toml``, for a review board. Nothing is computed anew, and numbers
-are rounded against the claim, never for it.
-
-    >>> guarantee_line(None)
-    'No privacy guarantee: trained without --epsilon.'
+In the sentences of ``words.toml``, for a review board. Numbers are rounded against the claim,
+never for it.
 """
 
 from __future__ import annotations
@@ -36,9 +33,8 @@ _LARGE_EPSILON = 8.0
 def round_up(value: float, digits: int = 4) -> str:
     """``value`` in ``digits`` significant digits, never smaller than it is.
 
-    Examples:
-        >>> round_up(2.40201), round_up(1.0), round_up(1e-5), round_up(1.23451e-5)
-        ('2.403', '1', '1e-5', '1.235e-5')
+    >>> round_up(2.40201), round_up(1.0), round_up(1e-5), round_up(1.23451e-5)
+    ('2.403', '1', '1e-5', '1.235e-5')
     """
     # What was typed as 1e-5 stays so, though the nearest binary number is a little larger.
     decimal = repr(float(value)).removesuffix(".0")
@@ -158,7 +154,6 @@ def groups_in_words(plan: PrivacyPlan) -> str:
 
 
 def _values(statement: PrivacyStatement) -> dict[str, Any]:
-    """What the braces stand for."""
     plan, factor = statement.plan, math.exp(min(statement.epsilon, 700.0))
     # For two equally likely neighbours no test beats 1/2 + TV/2, and an (epsilon, delta)
     # guarantee bounds the total variation by (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
@@ -184,7 +179,7 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
         "delta": round_up(plan.delta),
         "one_in": round(1.0 / plan.delta),
         # A product such as 0.0011000000000000001 is 0.0011.
-        "slack": round_up(float(f"{plan.delta_times_units:.14g}")),
+        "slack": round_up(float(f"{plan.delta * plan.protected_units:.14g}")),
         "clip_norm": round_up(plan.clip_norm),
         "version": statement.accountant_version,
         "void": " ".join(in_words(statement, statement.void)),
@@ -205,7 +200,7 @@ def _mu_in_words(statement: PrivacyStatement) -> str:
 
 
 def _printable(value: Any) -> Any:
-    """Texts without what could steer a terminal: others may have written them."""
+    # Without what could steer a terminal: others may have written it.
     if isinstance(value, str):
         return "".join(c if c.isprintable() else " " for c in value)
     if isinstance(value, dict):

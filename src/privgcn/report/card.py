@@ -1,8 +1,6 @@
-"""The privacy card: what a released model says about itself, and nothing that is not covered.
+"""The privacy card: the statement, the training settings and what the owner chose to say.
 
-A card holds the statement, the training settings and what the owner of the documents chose
-to say about them. Scores, counts of labels or edges, timings and where the documents came
-from have no way in.
+Scores, counts of labels or edges, timings and where the documents came from have no way in.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Charts as SVG: one drawing that is as wide as the page lets it be.
 
 Here is decided where things lie; ``lines.svg`` and ``bars.svg`` draw them. Positions along the
-width are percentages and text has a fixed size, so that a drawing serves a desk and a phone
-alike. Pointing at a mark shows its value; the values also stand beside the bars, or in a table
-below the lines. Colours are those of Okabe and Ito, safe for the colour-blind (``chart.css``).
+width are percentages and text has a fixed size, for desk and phone alike. Colours are those of
+Okabe and Ito, safe for the colour-blind (``chart.css``).
 """
 
 from __future__ import annotations

@@ -74,11 +74,7 @@ def run_page(
     checked: Sequence[str] = (),
     attacks: Attacks | None = None,
 ) -> str:
-    """The page of one run; a working copy for the owner of the data.
-
-    ``name`` is that of the folder, ``checked`` has the files that the claim was held to, and
-    ``attacks`` is what ``privgcn attack --out`` wrote about the same documents.
-    """
+    """The page of one run, whose claim was ``checked`` against these files."""
     private, dataset = statement is not None, _dataset(settings, scores)
     shown_attacks = None
     if attacks is not None:

@@ -1,8 +1,7 @@
 """The entry of a release in the deployments registry of OpenDP, as YAML.
 
-The registry (https://registry.opendp.org) lists what was released under differential privacy,
-in three tiers of detail. Half of an entry follows from the statement, the other half only a
-person knows. The tier is the highest one whose fields are all there.
+Half of an entry (https://registry.opendp.org) follows from the statement, the other half only a
+person knows. Of three tiers of detail it is in the highest one whose fields are all there.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ A number beside ± is always the sample standard deviation (over n - 1) of repea
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,17 +17,6 @@ class MeanStd(NamedTuple):
 
     mean: float
     std: float | None = None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> MeanStd:
-        """Mean and sample standard deviation of at least one value."""
-        std = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), std)
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """One deviation below and above the mean."""
-        return None if self.std is None else (self.mean - self.std, self.mean + self.std)
 
     def __str__(self) -> str:
         return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")

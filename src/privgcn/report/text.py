@@ -1,8 +1,4 @@
-"""How numbers and names are written, the same in tables, charts and pages.
-
->>> score(0.5), score(None), between([0.25, 0.75]), number(136.512), number(1e-05)
-('0.500', '–', '0.250 to 0.750', '136.5', '1e-5')
-"""
+"""How numbers and names are written, the same in tables, charts and pages."""
 
 from __future__ import annotations
 

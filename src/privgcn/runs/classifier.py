@@ -1,7 +1,6 @@
 """The classifier: scikit-learn's contract over documents with edges.
 
-Texts, a frame, a ``Corpus``, a PyTorch Geometric ``Data`` and vectors are told apart by their
-form. The rules for documents are those of ``privgcn.data``.
+The rules for documents are those of ``privgcn.data``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from privgcn.config import (
     Settings,
     check_mode,
     flattened,
-    recipe_settings,
     resolve,
     without_none,
 )
@@ -44,9 +42,8 @@ from privgcn.errors import BudgetWarning, ConfigError, DataError, DataWarning, P
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs.documents_seen import vector_bytes
 from privgcn.runs.folder import write_folder
-from privgcn.runs.model import Model, model_files
 from privgcn.runs.prepare import features_remark, prepare, unit_remark
-from privgcn.runs.run import Run
+from privgcn.runs.run import Model, Run, model_files
 from privgcn.runs.train import train
 
 if TYPE_CHECKING:
@@ -107,9 +104,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             documents with owners want it named.
         relation: How neighbouring data differ.
         recipe: A named choice of all other settings.
-        parts: How training documents are grouped: ``each`` document (or owner) by itself, a
-            number of parts, or ``column:NAME`` for a column declared public.
-        optimizer: Like ``parts`` the recipe's own if left out.
+        parts: ``each`` document (or owner) by itself, a number of parts, or ``column:NAME``
+            for a column declared public; like ``optimizer`` the recipe's own if left out.
         balanced: Whether rare classes count as much as frequent ones, for macro F1; recipe
             ``auto`` with an epsilon only.
         module: A model of your own: any ``torch.nn.Module`` that maps features
@@ -228,10 +224,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def statement_(self) -> PrivacyStatement | None:
-        """What may be claimed about the model; ``None`` without privacy.
-
-        It says so if a later fit of this process trained on the same documents.
-        """
+        """What may be claimed, as later fits of this process leave it; ``None`` if nothing."""
         statement = self._model.statement
         if statement is not None and self._fit is not None and self._fit.one_of_several:
             statement = statement.with_gap(Fact("one_of_several"))
@@ -247,8 +240,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X: Documents in any form that ``fit`` takes; labels are not read.
             edges: Edges among these documents.
             inference: ``alone``, ``own-graph``, or ``full-graph``, which needs a view of a
-                larger corpus and which no guarantee covers. None covers any mode if training
-                documents are among ``X``. Fewer than 40 are answered as each one alone.
+                larger corpus. No guarantee covers it, nor any mode if training documents are
+                among ``X``. Fewer than 40 are answered as each one alone.
         """
         check_is_fitted(self, "classes_")
         mode = check_mode(inference)
@@ -287,10 +280,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Writes the model into a folder: safetensors and JSON, atomically, no pickle.
 
-        Nothing in it tells which documents trained the model; a run folder remembers that.
-        Settings of a run that was loaded keep the name of the folder that held the documents;
-        ``privgcn release`` leaves such names out. With ``overwrite``, an earlier model, run or
-        release is replaced.
+        Nothing in it tells which documents trained the model. Settings of a run that was
+        loaded keep the name of their folder; ``privgcn release`` leaves such names out. With
+        ``overwrite``, an earlier model, run or release is replaced.
         """
         check_is_fitted(self, "classes_")
         model = replace(self._model, statement=self.statement_)
@@ -306,9 +298,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Reads a model that ``save``, ``privgcn train`` or ``privgcn release`` wrote.
 
-        Its constructor parameters are those that make its settings again. Files hold weights
-        and no code, so that a ``module`` of your own has to be given; and no path that they
-        name is followed: ``encoder`` says where one lies that is not installed.
+        Its parameter ``settings`` has all but epsilon and seed. Files hold no code, so that a
+        ``module`` of your own has to be given; and no path that they name is followed:
+        ``encoder`` says where one lies that is not installed.
 
         Raises:
             DataError: A file was edited, removed or added, or cannot be read.
@@ -316,7 +308,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         path = None if encoder is None else Path(encoder)
         saved = Run(Path(folder)).model(module=module, path=path)
-        model = cls(**_parameters_of(saved.settings), module=module)
+        values = flattened(saved.settings.model_dump(exclude={"data"}))
+        epsilon, seed = values.pop("privacy.epsilon", None), values.pop("seed")
+        model = cls(epsilon, random_state=seed, module=module, settings=values)
         if saved.feature_names is not None:
             model.feature_names_in_ = np.asarray(saved.feature_names, dtype=object)
         return model._take(saved)
@@ -370,7 +364,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return resolve(("a parameter", chosen), ("'settings'", own))
 
     def _check_unit(self, documents: Corpus, settings: Settings) -> None:
-        """Nothing that belongs to a person is protected by the document unasked."""
         named = self.unit is not None or "privacy.unit" in flattened(self.settings or {})
         remark = "" if named else unit_remark(documents, settings)
         if remark and documents.owners is not None:
@@ -384,28 +377,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(remark, PrivacyWarning, stacklevel=3)
 
 
-def _parameters_of(settings: Settings) -> dict[str, Any]:
-    """Parameters of ``GraphClassifier`` that make these settings again, but for the data."""
-    values = flattened(settings.model_dump(exclude={"data"}))
-    usual = flattened(
-        recipe_settings(settings.recipe, settings.training.optimizer).model_dump()
-    )
-    named = {name: values.pop(setting, None) for name, setting in _PARAMETERS.items()}
-    epsilon, seed = values.pop("privacy.epsilon", None), values.pop("seed")
-    rest = {name: value for name, value in values.items() if value != usual.get(name)}
-    fixed = {"epsilon": epsilon, "random_state": seed, "settings": rest or None}
-    return {**without_none(named), **fixed}
-
-
 def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit | None, tuple[Fact, ...]]:
     """Records a fit, and warns where it looks like part of a search that nobody pays for.
 
-    That is a fit inside of scikit-learn's model selection (``GridSearchCV``,
-    ``cross_val_score``), or one on documents half of which trained a private model of this
-    process before. A reproducible fit must not be released anyway.
-
-    Returns:
-        What the model remembers of other fits, and what its statement has to say.
+    That is one inside of scikit-learn's model selection, or on documents half of which trained
+    a private model of this process before. A reproducible fit must not be released anyway.
     """
     if settings.privacy is None or settings.privacy.reproducible:
         return None, ()
@@ -434,11 +410,8 @@ def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit | None, tuple[Fa
 def _training_documents(
     estimator: BaseEstimator, X: Any, y: Any, classes: Sequence[Any] | None, **given: Any
 ) -> tuple[Corpus, NDArray[Any]]:
-    """What the classifier trains on, and the class labels with their own type.
-
-    Without a ``split`` column or masks all documents train; else those for training do, and
-    those for validation may stop a run without privacy.
-    """
+    # Without a ``split`` column or masks all documents train; else those for training do, and
+    # those for validation may stop a run without privacy. Class labels have their own type.
     corpus = _made_already(X, y=y, classes=classes, **given)
     if corpus is not None and corpus is X:
         return corpus.with_split(TRAIN), np.asarray(corpus.classes)
@@ -470,7 +443,6 @@ def _training_documents(
 
 
 def _documents_in(estimator: BaseEstimator, X: Any, edges: Any) -> Corpus:
-    """Documents to predict; their labels, if they have any, are not read."""
     corpus = _made_already(X, edges=edges)
     if corpus is not None:
         return corpus
@@ -519,7 +491,7 @@ def _corpus(columns: Mapping[str, Any] | None, vectors: Any, **given: Any) -> Co
 
 
 def _as_frame(X: Any) -> dict[str, Any] | None:
-    """The columns of documents; None where these are vectors."""
+    # None where documents are vectors.
     if isinstance(X, str):
         raise ConfigError(
             "Documents must be a list of texts. Got a single text. Put it in a list; for a "

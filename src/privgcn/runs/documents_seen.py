@@ -1,8 +1,7 @@
 """Which documents a run was trained on, as keyed hashes for its owner alone.
 
-Whoever can read hashes and key can ask whether a document trained the model. So nobody but its
-owner can read a run folder, and neither a release nor a saved model has them. Copies are found
-if they are exact, but for spaces, case and Unicode form.
+Whoever can read hashes and key can ask whether a document trained the model: neither a release
+nor a saved model has them. Copies are found if exact, but for spaces, case and Unicode form.
 """
 
 from __future__ import annotations
@@ -99,8 +98,6 @@ class DocumentsSeen(NamedTuple):
 
 
 def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:
-    """Keyed hashes of the documents of a corpus: one of each kind for each document."""
-
     def hashed(kind: str, contents: Iterable[bytes]) -> Hashes:
         blake = partial(hashlib.blake2b, digest_size=8, key=key, person=kind.encode())
         digests = (int.from_bytes(blake(each).digest()) if each else 0 for each in contents)

@@ -6,15 +6,6 @@ folder can also write a new manifest; ``verify`` then still computes the claim a
 
 Runs and saved models are for their owner alone, whatever the umask: a run holds keyed hashes
 of its training documents beside their key. Only a release has the usual permissions.
-
-Examples:
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "run"
-    >>> write_folder(folder, "run", {SCORES: "{}"})
-    >>> read_folder(folder)
-    ('run', {'scores.json': b'{}'})
-    >>> oct(folder.stat().st_mode & 0o777)
-    '0o700'
 """
 
 from __future__ import annotations
@@ -47,9 +38,7 @@ _NAMES = (MODEL, WEIGHTS, SETTINGS, STATEMENT, SCORES, SEEN, REPORT, CARD, CARD_
 _Name = Annotated[str, StringConstraints(pattern=f"^({'|'.join(map(re.escape, _NAMES))})$")]
 
 _FORMAT = 2
-_MOST_BYTES = 1 << 28
-_MOST_BINARY = 1 << 32
-_MOST_MANIFEST = 1 << 16
+_MOST_BYTES, _MOST_BINARY, _MOST_MANIFEST = 1 << 28, 1 << 32, 1 << 16
 WRITERS = "Name a folder that 'privgcn train' or 'privgcn release' wrote."
 
 

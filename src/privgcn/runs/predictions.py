@@ -1,7 +1,6 @@
 """What a model says of a folder of documents: predictions, or scores where labels are known.
 
-A run folder knows which documents trained it and finds exact copies of them elsewhere, so that
-none is taken for a new one; a saved model or a release does not.
+A run folder finds exact copies of its training documents; a saved model or a release cannot.
 """
 
 from __future__ import annotations
@@ -114,15 +113,12 @@ def score_documents(
     encoder: Path | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Scores of a model on documents that it was not trained on, with intervals.
+    """What ``evaluate --json`` prints: scores on documents that did not train the model.
 
     Of its own corpus these are the test documents; a random split would be made anew where
     documents came or went, so there the run's memory of training and validation decides. Of
     other documents these are all but exact copies of training documents. ``encoder`` and
     ``reading`` are as in :func:`predict_source`.
-
-    Returns:
-        What ``--json`` prints, with the mode of ``inference`` or all that these documents have.
     """
     from privgcn.runs.train import TrainedRun
 
@@ -179,7 +175,6 @@ def _check_full_graph(run: Run, mode: Mode, *, there: bool) -> None:
 def _coverage(
     mode: Mode, run: Run, *, own: bool, trained: list[str], documents: int
 ) -> tuple[bool | None, str]:
-    """Whether predictions are covered by the guarantee of the training data, and why."""
     if run.statement is None or run.statement.void:
         lacks = "the model has none" if run.statement is None else "the model's claim is void"
         return False, f"No guarantee covers these predictions: {lacks}."

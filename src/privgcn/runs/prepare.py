@@ -1,9 +1,6 @@
 """What is decided before any text is encoded: once for each run, and by public facts alone.
 
-    corpus, settings --> PreparedRun: plan, featurizer, advice, facts --> train --> TrainedRun
-
-What cannot be promised is refused here. Everything later takes these decisions as they are: the
-plan and its epsilon are computed once.
+What cannot be promised is refused here. Everything later takes these decisions as they are.
 """
 
 from __future__ import annotations
@@ -98,23 +95,15 @@ def prepare(
     if featurizer is None:
         progress.begin("features")
         featurizer = make_features(corpus, settings, ranks)
-    return PreparedRun(
-        settings=settings,
-        corpus=corpus,
-        plan=plan,
-        featurizer=featurizer,
-        classes=np.asarray(corpus.classes),
-        advice=_advice(settings, plan, corpus.num_classes, featurizer),
-        module=module,
-        ranks=ranks,
-    )
+    advice = _advice(settings, plan, corpus.num_classes, featurizer)
+    classes = np.asarray(corpus.classes)
+    return PreparedRun(settings, corpus, plan, featurizer, classes, advice, module, ranks)
 
 
 def make_features(corpus: Corpus, settings: Settings, ranks: Ranks | None = None) -> Featurizer:
     """The featurizer that the settings name, fitted on the training documents.
 
-    A known dataset may have a kind of its own, and options for each kind. The speed of the
-    first rank decides for all.
+    A known dataset may have a kind of its own. The speed of the first rank decides for all.
     """
     features, train, speed = settings.features, corpus.train, None
     encodings = usual_encodings(corpus.facts.source)
@@ -191,7 +180,7 @@ def features_remark(prepared: PreparedRun) -> str:
     if features.kind in (None, *NAMED) and not (usual or features.options):
         size = public_size(corpus, prepared.settings)
         said = str(choose(size, language=features.language, wanted=features.kind))
-    if cache.enabled() and "cache_dir" in type(made).model_fields:
+    if cache.enabled.get() and "cache_dir" in type(made).model_fields:
         folder = features.options.get("cache_dir") or cache.default_cache()
         said += (
             f"\nVectors of the texts stay in {folder}, so that none is encoded twice: "
@@ -208,9 +197,8 @@ def graph_of(
 ) -> DocumentGraph:
     """The documents of a corpus as a graph with feature rows scaled as the settings say.
 
-    Dense rows that would take more than ``training.memory`` lie in a nameless file. A public
-    number decides that, and no bit of a row depends on it. Of documents that are not among
-    ``encoded``, if it is given, rows are zero.
+    Dense rows that would take more than ``training.memory`` lie in a nameless file: a public
+    number decides that. Of documents that are not among ``encoded``, if given, rows are zero.
     """
     chosen = corpus if encoded is None else corpus.select(encoded)
     rows, norm = featurizer.transform(chosen), settings.features.normalise
@@ -226,20 +214,14 @@ def graph_of(
         shared = blank((len(corpus), featurizer.dimension), np.float32)
         shared[encoded] = features
         features = shared
-    return DocumentGraph(
-        features=features,
-        edges=corpus.edges,
-        labels=corpus.labels,
-        classes=corpus.num_classes,
-        split=corpus.split,
-        owners=corpus.owners,
-    )
+    labels, split, owners = corpus.labels, corpus.split, corpus.owners
+    return DocumentGraph(features, corpus.edges, labels, corpus.num_classes, split, owners)
 
 
 def _advice(
     settings: Settings, plan: PrivacyPlan | None, classes: int, featurizer: Featurizer
 ) -> tuple[str, ...]:
-    """Whether the budget is large enough; nothing where nothing was measured like it."""
+    # Nothing where nothing was measured like it.
     privacy = settings.privacy
     if privacy is None or plan is None or privacy.epsilon is None or settings.recipe != "auto":
         return ()

@@ -1,4 +1,4 @@
-"""A run, a saved model or a release: written from memory, read back, checked and released.
+"""A model, and the run, saved model or release that holds it: written, read back and checked.
 
     write_run(folder, trained, page)
     run = Run(folder)
@@ -6,6 +6,8 @@
     verify(folder)
     write_release(run, elsewhere, pages)
 
+As files a model is tensors in safetensors, a record in JSON with every number that a prediction
+computes with, settings in TOML and a statement, which binds the other three by one hash.
 Reading and checking imports no PyTorch. A release has the model, its statement and pages; no
 ids, owners, counts, scores, paths or times: what differs between neighbouring datasets is what
 was released with noise.
@@ -17,17 +19,32 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from scipy.special import softmax
 
 from privgcn import progress
-from privgcn.config import Settings, parse_settings, to_toml
-from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError, reason
+from privgcn.auto.train import blocks
+from privgcn.config import DataSettings, Mode, Settings, parse_settings, to_toml
+from privgcn.errors import (
+    ConfigError,
+    DataError,
+    PrivacyContractError,
+    PrivGCNError,
+    reason,
+    refusal,
+    shown,
+)
 from privgcn.files import read_bounded, writing
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.verify import check_claim
+from privgcn.privacy.verify import DIGEST_KEY, check_claim
+from privgcn.released import Kind, Released
 from privgcn.runs.folder import (
     MODEL,
     REPORT,
@@ -43,21 +60,135 @@ from privgcn.runs.folder import (
     read_folder,
     write_folder,
 )
-from privgcn.runs.model import Model, bound_settings, model_files, read_model
+from privgcn.storage import room, unmap
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from torch import nn
 
     from privgcn.data import Corpus
+    from privgcn.features import Featurizer
+    from privgcn.graph import DocumentGraph
     from privgcn.runs.train import TrainedRun
 
 Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
-_MOST_STATEMENT = 1 << 24
-
+_MOST_STATEMENT, _MOST_CLASSES = 1 << 24, 100_000
+#: What a claim that holds was compared with, where a folder has all of it.
 CHECKED: tuple[str, ...] = ("statement", "settings", "record", "model", "manifest")
-"""What a claim that holds was compared with, where a folder has all of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What was trained, with everything that a user of it needs.
+
+    ``feature_names`` are those of the columns of vectors; ``module`` is the user's own.
+    """
+
+    released: Released
+    featurizer: Featurizer
+    classes: NDArray[Any]
+    statement: PrivacyStatement | None = None
+    feature_names: tuple[str, ...] | None = None
+    module: nn.Module | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """All settings of the run."""
+        return self.released.settings
+
+    def graph(self, corpus: Corpus) -> DocumentGraph:
+        """Documents as this model reads them; labels that it does not know are none."""
+        from privgcn.runs.prepare import graph_of
+
+        graph, classes = graph_of(corpus, self.featurizer, self.settings), len(self.classes)
+        labels = np.where(graph.labels < classes, graph.labels, -1)
+        return replace(graph, labels=labels, classes=classes)
+
+    def scores(self, graph: DocumentGraph, rows: NDArray[np.int64], mode: Mode) -> NDArray[Any]:
+        """Scores ``[rows, classes]`` of some documents of a graph."""
+        from privgcn.inference import scores_in_mode
+
+        return scores_in_mode(self.released, graph, rows, mode, module=self.module)
+
+    def probabilities(self, corpus: Corpus, mode: Mode) -> NDArray[np.float64]:
+        """Class probabilities of each document; ``full-graph`` needs a view of a corpus."""
+        rows = np.arange(len(corpus))
+        if mode == "full-graph":
+            if corpus.parent is None or corpus.rows is None:
+                raise ConfigError(
+                    "Inference 'full-graph' needs the documents around those to predict. Make "
+                    "one Corpus of all of them (Corpus.from_frame, with a column 'split'), fit "
+                    "corpus.train and predict corpus.test; or use 'own-graph'."
+                )
+            rows, corpus = corpus.rows, corpus.parent
+        return likelihoods(self.scores(self.graph(corpus), rows, mode))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The content of ``model.json``: everything but tensors and settings."""
+        matching, names = self.released.matching, self.feature_names
+        try:
+            return _Record(
+                format=9,
+                kind=self.released.kind,
+                title=self.released.title,
+                classes=self.classes.tolist(),
+                features=self.featurizer.state(),
+                feature_names=None if names is None else list(names),
+                matching=None if matching is None else dict(matching),
+            ).model_dump()
+        except ValidationError:
+            raise ConfigError(
+                f"The class labels of a saved model must be {_MOST_CLASSES} or fewer texts, "
+                f"finite numbers or booleans. Got {self.classes.dtype}."
+            ) from None
+
+
+def likelihoods(scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Class probabilities of scores."""
+    likely = room(scores.shape, np.float64)
+    for own in blocks(len(likely)):
+        likely[own] = softmax(scores[own].astype(np.float64), axis=1)
+        unmap(likely)
+    return likely
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    format: Literal[9]
+    kind: Kind
+    title: str | None
+    classes: Annotated[
+        list[bool] | list[int] | list[float] | list[str],
+        Field(min_length=2, max_length=_MOST_CLASSES),
+    ]
+    features: dict[str, Any]
+    feature_names: list[str] | None
+    matching: dict[str, Any] | None
+
+
+def bound_settings(settings: Settings, options: Mapping[str, Any] | None = None) -> Settings:
+    """The settings without where documents, vectors and caches lie on this machine.
+
+    The record has those options of the features that decide anything, as their state.
+    """
+    features = settings.features.model_copy(update={"options": dict(options or {})})
+    return settings.model_copy(update={"data": DataSettings(), "features": features})
+
+
+def model_files(model: Model) -> dict[str, str | bytes]:
+    """The files of a model."""
+    statement = model.statement
+    files: dict[str, str | bytes] = {
+        SETTINGS: to_toml(model.settings.model_dump()),
+        MODEL: json.dumps(model.record, indent=1) + "\n",
+    }
+    # One key at most: safetensors writes several in no fixed order.
+    metadata = None if statement is None else {DIGEST_KEY: statement.digest}
+    files[WEIGHTS] = model.released.serialised(metadata)
+    if statement is not None:
+        files[STATEMENT] = statement.to_json()
+    return files
 
 
 @dataclass(frozen=True)
@@ -127,8 +258,45 @@ class Run:
         return self.record(SCORES)
 
     def model(self, *, module: nn.Module | None = None, path: Path | None = None) -> Model:
-        """The model, as :func:`read_model` gives it; its claim is checked first."""
-        return read_model(self, module=module, path=path)
+        """The model; its claim is checked first.
+
+        Files hold no code, so that a user's own ``module`` has to be brought, and no path that
+        they name is followed: ``path`` says where an encoder lies that is not installed.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        from privgcn.auto.recipe import MatchingConstants
+        from privgcn.features import featurizer_from_state
+
+        settings, statement = self.settings, self.statement
+        try:
+            record = _Record.model_validate(self.record(MODEL))
+            classes = np.array(record.classes)
+            featurizer = featurizer_from_state(record.features, path=path)
+            released = Released(
+                kind=record.kind,
+                tensors=load(self.content(WEIGHTS)),
+                settings=settings,
+                plan=None if statement is None else statement.plan,
+                releasable=statement is not None and statement.releasable,
+                matching=record.matching,
+                title=record.title,
+            )
+            _check_tensors(released, featurizer.dimension, len(classes))
+            if record.matching is not None:
+                MatchingConstants.of(released)
+        except (PrivGCNError, SafetensorError, ValueError, LookupError, TypeError) as error:
+            if isinstance(error, ValidationError):
+                error = refusal(error, f"the {MODEL}")
+            why = str(error).rstrip(".")
+            raise DataError(
+                f"The model in {self.folder} cannot be read: {why}. Train or copy it again."
+            ) from None
+        if module is not None and record.title is None:
+            raise ConfigError("The model is no module of a user's own. Load it without one.")
+        names = None if record.feature_names is None else tuple(record.feature_names)
+        return Model(released, featurizer, classes, statement, names, module)
 
     def is_own_source(self, source: str) -> bool:
         """Whether the run was trained on the documents at ``source``."""
@@ -164,8 +332,6 @@ class Run:
 
     def roles(self, corpus: Corpus, *, own: bool) -> NDArray[np.int8]:
         """What each document was to the run, as a split; only a run folder knows it."""
-        import numpy as np
-
         from privgcn.data import OUTSIDE
         from privgcn.runs.documents_seen import DocumentsSeen
 
@@ -174,12 +340,42 @@ class Run:
         return DocumentsSeen.read(self.content(SEEN), self.folder).roles(corpus, own=own)
 
 
+def _check_tensors(released: Released, width: int, classes: int) -> None:
+    settings, tensors, kind = released.settings, released.tensors, released.kind
+    if kind != settings.model.kind:
+        raise DataError(f"it is a '{kind}', and its settings say '{settings.model.kind}'")
+    found = {n: t.shape if t.dtype == np.float32 else str(t.dtype) for n, t in tensors.items()}
+    expected: dict[str, Any] = {"layers.0.weight": (width, classes)}
+    if settings.training.large_steps:
+        steps = 0 if released.plan is None else released.plan.steps
+        priors = "class_bias" in tensors  # the first release is the statistics, where asked for
+        optional = {
+            "mean": (width,),
+            "class_bias": (classes,),
+            "label_direction": (width, classes),
+        }
+        expected = {
+            "weight": (width, classes),
+            "iterates": (steps + 1 - priors, width, classes),
+            **{name: shape for name, shape in optional.items() if name in tensors},
+        }
+    elif kind == "module":
+        expected = found  # a module itself knows its tensors
+    elif kind != "linear":
+        sizes = (width, settings.model.hidden, classes)
+        expected = {f"layers.{n}.weight": sizes[n : n + 2] for n in (0, 1)}
+        expected |= {f"layers.{n}.bias": sizes[n + 1 : n + 2] for n in (0, 1)}
+    if found != expected:
+        raise DataError(f"its tensors must be {expected}, got {shown(found)}")
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise DataError("its tensors must be finite")
+
+
 def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
     """Other private runs of the same documents, in the folder that holds this one.
 
     Assumes:
-        Runs are where ``train`` put them. One that was moved or deleted is not found: what was
-        looked at before a release is the owner's to say.
+        Runs are where ``train`` put them: of one that was moved the owner has to say so.
     """
     own, source, others = folder.resolve(), settings.data.source, []
     if source is None or settings.privacy is None:
@@ -195,11 +391,7 @@ def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
 
 
 def verify(path: Path) -> tuple[PrivacyStatement, tuple[str, ...]]:
-    """Checks a run, a release or a statement file from the files alone.
-
-    Returns:
-        The statement, and what it was compared with.
-    """
+    """The statement of a run, a release or a file, checked, and what it was compared with."""
     folder = path if path.is_dir() or path.name != STATEMENT else path.parent
     if path.is_dir() or is_stored(folder):
         statement, checked = Run(folder).statement, CHECKED
@@ -225,10 +417,9 @@ def verify(path: Path) -> tuple[PrivacyStatement, tuple[str, ...]]:
 def write_run(
     folder: Path, run: TrainedRun, page: Page, *, overwrite: bool = False, seeds: int = 1
 ) -> dict[str, Any]:
-    """Scores a model and writes its run folder: whole, or not at all.
+    """Scores a model and writes its run folder; returns what ``--json`` prints.
 
-    Returns:
-        What ``--json`` prints, but for the time: that of a search would tell its runs.
+    But for the time: that of a search would tell its runs.
     """
     from privgcn.runs.documents_seen import DocumentsSeen
     from privgcn.runs.train import repeated_scores, score_table
@@ -255,10 +446,8 @@ def releasable_statement(
 ) -> PrivacyStatement:
     """The checked statement of a run that may be released.
 
-    Args:
-        run: The run.
-        learned_features: Whether features that were learned from protected text may go out.
-        not_chosen: The owner's word that a model that is one of several was not chosen.
+    It is the owner's word that ``learned_features``, read off protected text, may go out, and
+    that a model that is one of several was ``not_chosen`` among them.
     """
     from privgcn.privacy.ledger import check_releasable
 

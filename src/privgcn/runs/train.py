@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn import progress
-from privgcn.config import MODES, Mode, Settings, make_settings
+from privgcn.config import MODES, Mode, make_settings
 from privgcn.data import TEST, TRAIN, VALIDATION, Corpus
 from privgcn.errors import PrivacyContractError
 from privgcn.evaluation import (
@@ -36,8 +36,8 @@ from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.privacy.verify import model_sha256
 from privgcn.released import Released
-from privgcn.runs.model import Model, bound_settings, likelihoods
 from privgcn.runs.prepare import PreparedRun, graph_of, prepare
+from privgcn.runs.run import Model, bound_settings, likelihoods
 
 if TYPE_CHECKING:
     from privgcn.mechanism import Ranks
@@ -98,11 +98,6 @@ class TrainedRun:
         return {"majority": self.compared(majority(self.truth, self.corpus.num_classes))}
 
 
-def train_run(corpus: Corpus, settings: Settings) -> TrainedRun:
-    """Prepares a run and trains it, in one process."""
-    return train(prepare(corpus, settings))
-
-
 def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedRun:
     """Trains on the training documents of a prepared run.
 
@@ -117,13 +112,8 @@ def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedR
     released = fit(prepared, graph)
     if ranks is not None and isinstance(prepared.featurizer, PublicVectors):
         _gather(graph, ranks)
-    model = Model(
-        released=released,
-        featurizer=prepared.featurizer,
-        classes=prepared.classes,
-        feature_names=prepared.feature_names,
-        module=prepared.module,
-    )
+    names, module = prepared.feature_names, prepared.module
+    model = Model(released, prepared.featurizer, prepared.classes, None, names, module)
     return TrainedRun(_stated(model, prepared), prepared.corpus, graph)
 
 
@@ -169,7 +159,6 @@ def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
 
 
 def _stated(model: Model, prepared: PreparedRun) -> Model:
-    """The model with its statement, where it was trained with privacy."""
     released, featurizer = model.released, prepared.featurizer
     if released.plan is None:
         return model
@@ -239,7 +228,6 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
 
 
 def _deployment(run: TrainedRun) -> dict[str, Any]:
-    """Which covered mode is right more often on validation documents, else on the test ones."""
     graph, test, edges = run.graph, run.test_rows, run.graph.edges.size > 0
     checked = np.flatnonzero((graph.split == VALIDATION) & (graph.labels >= 0))
     if not len(checked):
@@ -257,9 +245,8 @@ def _deployment(run: TrainedRun) -> dict[str, Any]:
 def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
     """Scores of a model and of the same training with other seeds: how much is luck.
 
-    The model is that of the first seed, which the settings name before anything is trained.
-    The others are scored and forgotten; nobody chooses among them. Publishing all of them would
-    cost ``composed_epsilon``, at the plan's delta.
+    The model is that of the first seed; the others are scored and forgotten, and nobody chooses
+    among them. Publishing all would cost ``composed_epsilon``, at the plan's delta.
     """
     model, plan = run.model, run.model.released.plan
     first, tables = model.settings.seed, [run.scores]
@@ -292,10 +279,9 @@ def cross_validate(
 ) -> dict[str, Any]:
     """Scores of a recipe over folds: each document is a test document once.
 
-    The folds together train on each document several times, so this is for training without
-    privacy, and for documents that are ``public``, by your word: then ``epsilon`` is the budget
-    of each fold. Documents of one owner stay together; their split is not used. ``recipe``,
-    ``features`` and ``settings`` are as in ``GraphClassifier``.
+    This trains on each document several times: without privacy, or on documents that are
+    ``public`` by your word, with ``epsilon`` as the budget of each fold. Documents of one owner
+    stay together; their split is not used. Other arguments are as in ``GraphClassifier``.
 
     Returns:
         For each inference mode and score: the values of the folds, their mean, sample standard
@@ -326,7 +312,7 @@ def cross_validate(
     for train_rows, _ in dealt:
         split = np.full(len(corpus), TEST)
         split[train_rows] = TRAIN
-        tables.append(train_run(corpus.with_split(split), chosen).scores)
+        tables.append(train(prepare(corpus.with_split(split), chosen)).scores)
     documents = sum(table["alone"]["documents"] for table in tables)
     return {**_over_tables(tables, documents), "documents": documents, "folds": folds}
 
@@ -343,10 +329,7 @@ def _over_tables(tables: Sequence[Mapping[Mode, Any]], documents: int) -> dict[s
 
 
 def _encoded(prepared: PreparedRun) -> DocumentGraph:
-    """All documents with their features; of several ranks, each encodes its own texts.
-
-    Encoders take minutes, words do not: those and given vectors every rank has for itself.
-    """
+    # Of several ranks each encodes its own texts; words and given vectors take no time.
     corpus, ranks, plan = prepared.corpus, prepared.ranks, prepared.plan
     encoded, shares = None, isinstance(prepared.featurizer, PublicVectors)
     if ranks is not None and plan is not None and shares:
@@ -359,7 +342,7 @@ def _encoded(prepared: PreparedRun) -> DocumentGraph:
 
 
 def _gather(graph: DocumentGraph, ranks: Ranks) -> None:
-    """What all ranks encoded, on the first one: it alone scores."""
+    # The first rank alone scores.
     for begin in range(0, len(graph), _SHARED_ROWS):
         block = slice(begin, begin + _SHARED_ROWS)
         total = ranks.sum(graph.features[block].astype(np.float64))

@@ -3,11 +3,6 @@
 There is no other search here. A run is scored with noise on private validation documents,
 or on validation documents that the user declared public; how many runs there are is drawn
 in secret; what lost is forgotten. ``docs/decisions/0006-paid-search.md`` has the reasons.
-
-Examples:
-    >>> space = search_space("auto", None, ["training.noise_scale=0.4,0.8"])
-    >>> len(combinations(space)), in_words(space)
-    (2, 'training.noise_scale from 0.4, 0.8')
 """
 
 from __future__ import annotations
@@ -23,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn.config import (
-    PAPER_LEARNING_RATES,
     Mode,
     PrivacySettings,
     Settings,
@@ -49,7 +43,8 @@ Space: TypeAlias = Mapping[str, Sequence[Any]]
 # candidates protect the same units, divided into the same groups.
 _SECTIONS = ("features.", "model.", "training.", "prediction.")
 
-_RATES: Space = {"training.learning_rate": PAPER_LEARNING_RATES}
+# The range in which the paper tuned Adam-DP.
+_RATES: Space = {"training.learning_rate": (0.1, 1.0, 10.0, 50.0, 100.0)}
 DEFAULT_SPACES: dict[str, Space] = {
     "auto": {"training.noise_scale": (0.4, 0.8, 1.6)},
     "paper-full": _RATES,
@@ -96,11 +91,8 @@ def combinations(space: Space) -> list[dict[str, Any]]:
 
 def in_words(space: Space) -> str:
     """A space as a release may tell it: not where a file lies on this machine."""
-
-    def word(value: Any) -> str:
-        return PureWindowsPath(str(value)).name
-
-    return "; ".join(f"{name} from {', '.join(map(word, v))}" for name, v in space.items())
+    words = {name: [PureWindowsPath(str(v)).name for v in own] for name, own in space.items()}
+    return "; ".join(f"{name} from {', '.join(own)}" for name, own in words.items())
 
 
 class Candidate(NamedTuple):
@@ -232,7 +224,7 @@ def _noise(multiplier: float) -> dict[str, Any]:
 def _check_search(
     corpus: Corpus, settings: Settings, space: Space, public: bool
 ) -> tuple[PrivacySettings, float]:
-    """Refuses what forbids a search, beyond what forbids a run; returns what it may cost."""
+    # Beyond what forbids a run.
     privacy = settings.privacy
     if privacy is None or privacy.epsilon is None or privacy.noise_multiplier is not None:
         raise ConfigError(

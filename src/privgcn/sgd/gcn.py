@@ -45,8 +45,7 @@ class Network(nn.Module):
     def of(cls, model: ModelSettings, *, features: int, classes: int, seed: int) -> Self:
         """The network that the settings name, with the first weights of a seed.
 
-        A linear model begins at zero, as it has one optimum; and it has no bias, which would
-        take its part of every clipped gradient and earn little.
+        A linear model begins at zero and has no bias, which earns less than clipping takes.
         """
         if model.kind == "linear":
             return cls([features, classes], hops=model.hops, bias=False)
@@ -119,8 +118,7 @@ def network_scores(
 ) -> NDArray[np.float32]:
     """Scores ``[documents, classes]`` of all documents of a graph, and nothing but the graph.
 
-    Each document by itself (``alone``): no edge and no other document changes a bit. A user's
-    own network needs a ``module`` of the class that was trained.
+    Each by itself (``alone``): no edge and no other document changes a bit.
     """
     scores: list[NDArray[np.float32]] = []
     with torch.no_grad():

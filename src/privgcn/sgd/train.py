@@ -5,8 +5,7 @@ moves the parameters by an optimiser that sees C g and nothing else:
 
     w  <-  w - rate C g                      (SGD; or the same g through Adam)
 
-No loss of the training documents is computed, nothing stops early, and the last iterate is the
-result: all that happens here is post-processing of the session's answers.
+Nothing stops early, and the last iterate is the result: all of it is post-processing.
 """
 
 from __future__ import annotations
