@@ -31,6 +31,7 @@ from privgcn.config import (
     Settings,
     check_mode,
     flattened,
+    recipe_settings,
     resolve,
     without_none,
 )
@@ -298,7 +299,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Reads a model that ``save``, ``privgcn train`` or ``privgcn release`` wrote.
 
-        Its parameter ``settings`` has all but epsilon and seed. Files hold no code, so that a
+        Its parameters are those that make its settings again. Files hold no code, so that a
         ``module`` of your own has to be given; and no path that they name is followed:
         ``encoder`` says where one lies that is not installed.
 
@@ -308,9 +309,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         path = None if encoder is None else Path(encoder)
         saved = Run(Path(folder)).model(module=module, path=path)
-        values = flattened(saved.settings.model_dump(exclude={"data"}))
-        epsilon, seed = values.pop("privacy.epsilon", None), values.pop("seed")
-        model = cls(epsilon, random_state=seed, module=module, settings=values)
+        model = cls(**_parameters_of(saved.settings), module=module)
         if saved.feature_names is not None:
             model.feature_names_in_ = np.asarray(saved.feature_names, dtype=object)
         return model._take(saved)
@@ -510,3 +509,16 @@ def _as_frame(X: Any) -> dict[str, Any] | None:
     flat = X.ndim == 1 if hasattr(X, "ndim") else True
     texts = flat and any(isinstance(value, str) for value in islice(X, 100))
     return {"text": X} if texts or (flat and len(X) == 0) else None
+
+
+def _parameters_of(settings: Settings) -> dict[str, Any]:
+    """Parameters of ``GraphClassifier`` that make these settings again, but for the data."""
+    values = flattened(settings.model_dump(exclude={"data"}))
+    usual = flattened(
+        recipe_settings(settings.recipe, settings.training.optimizer).model_dump()
+    )
+    named = {name: values.pop(setting, None) for name, setting in _PARAMETERS.items()}
+    epsilon, seed = values.pop("privacy.epsilon", None), values.pop("seed")
+    rest = {name: value for name, value in values.items() if value != usual.get(name)}
+    fixed = {"epsilon": epsilon, "random_state": seed, "settings": rest or None}
+    return {**without_none(named), **fixed}
