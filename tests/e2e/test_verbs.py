@@ -337,7 +337,7 @@ def test_what_an_audit_measured_is_rounded_down(shelf, monkeypatch):
 
 
 def test_audit_and_attack_measure_a_run(shelf, tmp_path):
-    shown = record_of("audit", shelf / "run", "--repeats", 20)
+    shown = record_of("audit", shelf / "run", "--repeats", 20, "--confidence", 0.9999)
     assert (shown["broken"], shown["unit"]) == ([], "document")
     assert 0.0 <= shown["share"] <= 1.0
     with pytest.raises(ConfigError, match="Got --epsilon"):
