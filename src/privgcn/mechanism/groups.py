@@ -127,18 +127,21 @@ class Documents:
         sparse, documents = issparse(self.graph.features), len(self.labels)
         width = _WORDS_EACH if sparse else self.graph.width
         size = _SPARSE_ROWS if sparse else max(1, _CELLS // max(width, 1))
+        cuts = [slice(at, min(at + size, documents)) for at in range(0, documents, size)]
+        disk, features = 2 * self.about * width > _IN_MEMORY, self.graph.features
         if whole[0] != grid or whole[1] is not mean:
 
             def cut(rows: Rows) -> Rows:
                 return whole_rows(directions(rows, mean), grid.row_bits)
 
-            disk, features = 2 * self.about * width > _IN_MEMORY, self.graph.features
             made = in_blocks(features, cut, self.rows, on_disk=disk, size=size)
+            # What memory holds is taken apart once, and not in every step.
+            made = made if disk else [made[own] for own in cuts]
             self._whole = whole = grid, mean, made
-        for begin in range(0, documents, size):
-            own = slice(begin, min(begin + size, documents))
-            yield own, whole[2][own].astype(np.float64)
-            unmap(whole[2])
+        for number, own in enumerate(cuts):
+            yield own, whole[2][own if disk else number].astype(np.float64)
+            if disk:
+                unmap(whole[2])
 
     def per_group(self, make: Callable[[DocumentGraph], Any], key: Any) -> Sequence[Any]:
         """What ``make`` makes of each group's own subgraph, once for each ``key``.
